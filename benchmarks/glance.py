@@ -61,7 +61,7 @@ LINES = (
     Line("fits", "ours / diffprivlib", "time of a logistic fit", "diffprivlib", True),
     Line("fits", "ours / scikit-learn", "time of a logistic fit", "scikit-learn, not private", True),
     Line("minimizers", "ours / theirs", "time of a linear minimiser", "the fastest public call", True),
-    Line("frank_wolfe", "naive / ours", "time of a Frank-Wolfe step", "all corners drawn"),
+    Line("frank_wolfe", "naive / ours", "time of a Frank-Wolfe step", "noise for every corner"),
 )  # fmt: skip
 
 WORDS = f"""{drawing.markdown(NAME, "Ratios to peers, all lines")}

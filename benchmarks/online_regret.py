@@ -22,7 +22,7 @@ import numpy as np
 import reticent
 from reticent import losses, online, sets
 from reticent.papers.figures.data import CARRIERS
-from reticent.papers.figures.no_noise import NoNoise
+from reticent.papers.figures.online_2a import NoNoise
 
 DELTA = 1e-6
 

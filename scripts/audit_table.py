@@ -322,7 +322,10 @@ def tight(rows: list[Row]) -> str:
         mine = [row["full"] for row in attacks if row["name"] == name]
         runs = [row["runs"] for row in mine]
         span = f"{min(runs):,}" if min(runs) == max(runs) else f"{min(runs):,} to {max(runs):,}"
-        out.append(f"| {name} | {min(row['share'] for row in mine):.2f} | {span} |")
+        shares = [row["share"] for row in mine if row["share"] is not None]
+        out.append(
+            f"| {name} | {min(shares):.2f} | {span} |" if shares else f"| {name} | | {span} |"
+        )
     weak = sum(row["full"]["verdict"] == "no power" for row in attacks)
     lines = sum(not row["exact"] for row in rows)
     rest = (

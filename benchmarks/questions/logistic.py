@@ -174,7 +174,7 @@ READING = (
 
 def logistic_pure(run: Run) -> Table:
     table = Table(
-        "logistic_pure", QUESTION, "Logistic regression, δ = 0, beside diffprivlib",
+        "logistic_pure", QUESTION, "Logistic regression, δ = 0, compared with diffprivlib",
         [*COLUMNS, "diffprivlib", "its setting", "ours / diffprivlib"],
         "Neighbours differ by replacing one record, diffprivlib's relation. " + READING,
         settings=["diffprivlib: the best of C = 1, 100, each with and without an intercept, "
@@ -187,7 +187,7 @@ def logistic_pure(run: Run) -> Table:
 
 def logistic_approximate(run: Run) -> Table:
     table = Table(
-        "logistic_approximate", QUESTION, "Logistic regression, δ = 10⁻⁵, beside DP-SGD of Opacus",
+        "logistic_approximate", QUESTION, "Logistic regression, δ = 10⁻⁵, compared with DP-SGD of Opacus",
         [*COLUMNS, "Opacus", "its setting", "ours / Opacus"],
         "Our neighbours blank one record (zero-out); those of Opacus leave it out of a Poisson sample. " + READING,
         settings=[

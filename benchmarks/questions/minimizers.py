@@ -138,7 +138,7 @@ def minimizers(run: Run) -> Table:
     table = Table(
         "minimizers",
         QUESTION,
-        "Linear minimisers beside the fastest public call",
+        "Linear minimisers compared with the fastest public call",
         ["set", "public call", "ours, ms", "theirs, ms", "ours / theirs", "target"],
         "The public method of the set against a direct call of the other library on input in its "
         "preferred format; "

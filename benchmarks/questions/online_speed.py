@@ -99,9 +99,9 @@ def streams(run: Run) -> Table:
         "streams",
         QUESTION,
         "A stream in one call",
-        ["learner", "dim", "precision", "events per second", "to the bare noise", "target",
+        ["learner", "dim", "precision", "events per second", "ratio to the noise alone", "target",
          "River / ours", "NumPy loop / ours"],
-        "`run` with logistic loss on a ball. 'To the bare noise': time divided by that of merely drawing "
+        "`run` with logistic loss on a ball. 'Ratio to the noise alone': time divided by that of merely drawing "
         "as much noise. River's "
         "`LogisticRegression.learn_one` is not private; the NumPy loop is DP-FTRL with a binary "
         "tree in floating point. Above 1 ours is faster.",

@@ -26,7 +26,7 @@ def lattice_against_float(run: Run) -> Table:
     table = Table(
         "lattice_against_float",
         QUESTION,
-        "Noise on a lattice against noise in floating point",
+        "Noise on a lattice compared with noise in floating point",
         ["what", "dim", "lattice / float"],
         "The same call with `noise_precision` set either way; the first row only draws the noise.",
     )
@@ -37,7 +37,7 @@ def lattice_against_float(run: Run) -> Table:
         labels = np.where(rng.random(steps) < 0.5, 1.0, -1.0)
         tasks, names = {}, []
         for precision in ("float", "lattice"):
-            made = {"bare drawing": bare(precision, dim, steps)}
+            made = {"drawing the noise alone": bare(precision, dim, steps)}
             made |= {
                 f"{name}.run": partial(total.run, rows)
                 for name, total in totals(precision, dim).items()
@@ -59,7 +59,7 @@ def secure_generator(run: Run) -> Table:
     table = Table(
         "secure_generator",
         QUESTION,
-        "The secure generator against PCG64",
+        "The secure generator compared with PCG64",
         ["what", "AES counter, ns", "PCG64, ns", "AES counter / PCG64"],
         "The generator is keyed by the operating system unless a seed is given; NumPy's PCG64 can "
         "be predicted from its outputs.",
@@ -87,7 +87,7 @@ def accounting(run: Run) -> Table:
     table = Table(
         "accounting",
         QUESTION,
-        "Exact accounting against published formulas",
+        "Exact accounting compared with published formulas",
         ["mechanism", "exact, ms", "published, ms", "noise of the published / exact", "true ε of the published"],
         "ε = 1, δ = 10⁻⁶. Time to compute the noise from scratch, and its standard deviation at one node "
         "or step. The published formulas claim ε = 1 under replacement of a record; the exact "

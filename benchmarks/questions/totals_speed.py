@@ -24,8 +24,8 @@ def floor_of_totals(run: Run) -> Table:
     table = Table(
         "floor_of_totals",
         QUESTION,
-        "Running totals beside the bare drawing of their noise",
-        ["total", "dim", "precision", "ns per number", "to the bare drawing", "target"],
+        "Running totals compared with drawing their noise alone",
+        ["total", "dim", "precision", "ns per number", "ratio to the noise alone", "target"],
         "`run` on many rows: time of clipping, summing, correlating and adding the noise, divided by the "
         "time of merely drawing as much noise, the least that any private total can cost.",
     )  # fmt: skip
@@ -52,7 +52,7 @@ def totals_beside_jax(run: Run) -> Table:
     table = Table(
         "totals_beside_jax",
         QUESTION,
-        "Correlated noise beside jax_privacy on the CPU",
+        "Correlated noise compared with jax_privacy on the CPU",
         ["dim", "jax_privacy's numbers", "jax_privacy, ns per number", "ours in floating point, ns",
          "jax_privacy / ours, float", "jax_privacy / ours, lattice"],
         "All noisy totals of a stream, one call; above 1 ours is faster.",

@@ -1,6 +1,6 @@
-"""Learn from people's data without learning about any one person.
+"""Differentially private convex optimisation: learn from people's data without learning about any one person.
 
-Names are loaded when first used, so that ``import reticent`` stays quick.
+Submodules and names are loaded on first use, which keeps ``import reticent`` fast.
 """
 
 from __future__ import annotations

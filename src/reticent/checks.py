@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 import sys
 from types import FrameType
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
@@ -80,12 +82,36 @@ def choice(value: Any, name: str, allowed: tuple[str, ...]) -> str:
 
 
 def refuse_masked(value: Any, name: str) -> None:
-    """Refuse a masked array in which anything is masked: NumPy would show what lies beneath."""
+    """Refuse a masked array with masked entries, because NumPy would use the values beneath the mask."""
     if np.ma.is_masked(value):
         raise ValueError(
-            f"{name} holds masked entries, and what lies beneath a mask would be used; say what they "
-            f"count as: {name}.filled(0)"
+            f"{name} holds masked entries, and the values beneath the mask would be used; replace them "
+            f"first, for instance by {name}.filled(0)"
         )
+
+
+def check_whole(rows: Any) -> None:
+    """Refuse a memory map whose file has become too short, because reading it would end the process.
+
+    Parameters
+    ----------
+    rows : array or sparse matrix
+        The rows; anything else is not checked.
+    """
+    if sp.issparse(rows):
+        for part in (rows.data, rows.indices, rows.indptr) if rows.format == "csr" else ():
+            check_whole(part)
+        return
+    while isinstance(getattr(rows, "base", None), np.ndarray):
+        rows = rows.base  # a slice of a map leads to the whole map
+    if isinstance(rows, np.memmap) and rows.filename is not None:
+        needed = int(rows.offset) + rows.nbytes
+        there = os.path.getsize(rows.filename) if os.path.exists(rows.filename) else 0
+        if there < needed:
+            raise ValueError(
+                f"{rows.filename} was truncated: its memory map needs {needed} bytes, but the file has {there}. "
+                "Nothing was released; restore the file"
+            )
 
 
 def real_array(value: Any, name: str) -> FloatArray:

@@ -213,9 +213,7 @@ def test_a_mechanism_of_the_user_s_own():
 
 
 def test_what_a_user_registers_first_is_kept(monkeypatch):
-    from reticent.audit import cases
-
-    monkeypatch.setattr(cases, "_loaded", [])
+    monkeypatch.setattr(registry, "_loaded", [])
     before = dict(registry._BUILDERS)
     try:
         audit.register("correlated")(lambda: "mine")

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 import reticent
 from reticent import bandit
 from reticent.bandit import totals
-from reticent.bandit.directions import Directions
-from reticent.bandit.rounds import _child_seeds
+from reticent.bandit.rounds import Directions, _child_seeds
 from reticent.sums import RunningTotal
 
 Array = NDArray[np.float64]

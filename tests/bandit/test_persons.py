@@ -286,9 +286,9 @@ def test_bad_ids_leave_the_ticket_open():
 @pytest.mark.parametrize(
     ("facts", "match"),
     [
-        ({"rule": Participation(2), "horizon": None, "total": "tree"}, "for each epoch"),
-        ({"rule": Participation(2), "horizon": None, "budget": PURE}, "for each epoch"),
-        ({"rule": Participation(2), "budget": None, "private": False}, "leave it out"),
+        ({"rule": Participation(2), "horizon": None, "total": "tree"}, "one total per epoch"),
+        ({"rule": Participation(2), "horizon": None, "budget": PURE}, "one total per epoch"),
+        ({"rule": Participation(2), "budget": None, "private": False}, "leave out one of them"),
         ({"rule": Participation(None, 4), "horizon": None}, "give max_records"),
         ({"rule": Participation(2), "calibration": "published"}, "prescribes noise for records"),
         ({"budget": FADE, "total": "tree"}, "fade"),

@@ -290,7 +290,7 @@ def test_no_privacy_does_not_fit_in_any_ledger():
 def test_no_privacy_has_to_be_said():
     with pytest.raises(ValueError, match="private=False"):
         learner_on(budget=None)
-    with pytest.raises(ValueError, match="leave budget out"):
+    with pytest.raises(ValueError, match="leave out budget"):
         learner_on(private=False)
     learner = learner_on(budget=None, private=False)
     assert learner.guarantee.epsilon(0.1) == math.inf
@@ -381,7 +381,7 @@ def test_refused_types():
         bandit.ProjectionFreeBandit([0, 1], budget=BUDGET, lipschitz=1.0)
     with pytest.raises(ValueError, match="bounded"):
         learner_on(sets.WholeSpace(3))
-    with pytest.raises(ValueError, match="single point"):
+    with pytest.raises(ValueError, match="more than one point"):
         learner_on(sets.Simplex(1))
 
 

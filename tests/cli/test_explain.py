@@ -97,10 +97,10 @@ def test_explaining_a_model(reticent: Reticent, folder: Path) -> None:
         ({}, "released from the run, together, for ever"),
         (
             {"window": 1024},
-            "any 1,024 outputs in a row, counted from the first that a record enters",
+            "any 1,024 consecutive outputs, counted from the first that a record enters",
         ),
         ({"window": 64, "unit": "person"}, "about the records of a person that came within them"),
-        ({"ages": (8, 4096)}, "about the first 4,096 outputs, counted from the record's own"),
+        ({"ages": (8, 4096)}, "covers the first 4,096 outputs, counted from the record's own"),
         ({"ages": (8, 4096), "unit": "person"}, "counted from the person's first"),
     ],
 )

@@ -245,7 +245,7 @@ def test_mixed_devices_are_refused_and_nothing_is_spent():
         pass
     with reticent.Ledger(reticent.Budget(1.0, 1e-6)) as ledger:
         for rows, labels in pairs:
-            with pytest.raises(ValueError, match=r"X lies on .* and y on .*; move one of them"):
+            with pytest.raises(ValueError, match=r"X is on .* and y on .*; move one of them"):
                 reticent.PrivateLogisticRegression(classes=[0, 1, 2]).fit(rows, labels)
         assert not ledger.entries
 

@@ -512,7 +512,7 @@ def test_ceilings_are_above():
         ({"steps": 0}, "steps must be"),
         ({"radius": 0.0}, "radius must be"),
         ({"radius": 1.5}, "radius must be"),
-        ({"set": sets.Simplex(40), "radius": 0.5}, "radius is for an l1 ball"),
+        ({"set": sets.Simplex(40), "radius": 0.5}, "applies to an l1 ball only"),
         ({"budget": 3}, "budget must be"),
         ({"set": sets.L2Ball(40), "calibration": "published"}, "calibration='published'"),
         ({"set": sets.L2Ball(40), "oracle": "vertices"}, "vert"),

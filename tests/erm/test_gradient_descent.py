@@ -337,7 +337,7 @@ def test_the_trace():
         ({"average": "mode"}, "average must be one of"),
         ({"sampling": 2.0}, "sampling must be"),
         ({"budget": reticent.Budget(1.0), "sampling": 0.1}, "sampling needs Gaussian noise"),
-        ({"set": sets.L2Ball(5)}, "it has 5"),
+        ({"set": sets.L2Ball(5)}, "the set has dimension 5"),
         ({"set": sets.NuclearBall((2, 2))}, None),
         ({"loss": "logistic"}, "loss must be a reticent.losses.Loss"),
         ({"loss": losses.Squared(), "set": sets.WholeSpace(4)}, "not Lipschitz"),

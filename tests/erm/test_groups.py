@@ -241,7 +241,7 @@ def test_bad_groups_cost_nothing(name, arguments, words):
 
 
 def test_what_is_not_proved_is_refused():
-    with pytest.raises(ValueError, match="sampling takes records"):
+    with pytest.raises(ValueError, match="sampling and groups cannot be combined"):
         erm.gradient_descent(
             losses.Logistic(), sets.L2Ball(4), X, Y, budget=BUDGETS[0], sampling=0.1, groups=IDS
         )

@@ -177,7 +177,7 @@ def test_words_and_refusals() -> None:
     other = tables.Schema.from_dict(
         {"target": "pay", "columns": {k: SCHEMA["columns"][k] for k in ("age", "pay")}}
     )
-    with pytest.raises(ValueError, match="1 features, and the model was fitted on 8"):
+    with pytest.raises(ValueError, match="1 features, but the model was fitted on 8"):
         model.summary(encoder=tables.Encoder(other))
     flat, made, *_ = regression(20_000, fit_intercept=False)
     with pytest.raises(ValueError, match="fit_intercept=True"):

@@ -74,7 +74,7 @@ def _tables():
     yield arrow.table({"a": X[:, 0], "b": secret}), "something else is in column 'b'"
     yield polars.DataFrame({"a": X[:, 0], "b": secret}), "something else is in column 'b'"
     yield np.array([[0.1, "secret"]] * len(X), dtype=object), "something else is in column 1"
-    yield polars.DataFrame({"a": X[:, 0]}).lazy(), "give X.collect()"
+    yield polars.DataFrame({"a": X[:, 0]}).lazy(), "pass X.collect()"
     holes = whole.astype("Float64")
     holes.loc[3, "a"] = pandas.NA
     yield holes, "contains NaN in column 'a'; X must hold finite numbers"
@@ -106,7 +106,7 @@ def test_words_for_numbers_are_refused_and_not_quoted() -> None:
         reticent.PrivateLinearRegression(**options).fit,
         reticent.OnlineLinearRegression(**options).partial_fit,
     ):
-        with pytest.raises(ValueError, match="y must hold numbers; for labels that are w") as said:
+        with pytest.raises(ValueError, match="y must hold numbers; for labels that are t") as said:
             learn(X, ["secret"] * len(X))
         assert "secret" not in str(said.value)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import pickle
+import sys
+import threading
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ import scipy.sparse as sp
 import reticent
 from reticent import OnlineLinearRegression, OnlineLogisticRegression
 from reticent.estimators.finding import First, NothingFound
+from reticent.estimators.stream import Stream
 from reticent.privacy import Budget, ForkError, Ledger
 
 COUNT = 3476  # of first records, for three features and labels
@@ -172,7 +175,7 @@ def test_refusals_spend_nothing() -> None:
             linear(fade=[(100, 1.0)]).partial_fit(X, y)
     assert ledger.entries == ()
     # what comes after zeros may have any size
-    with pytest.raises(NothingFound, match=r"no feature_norm .* no row but those of zeros"):
+    with pytest.raises(NothingFound, match=r"no feature_norm .* only rows of zeros"):
         linear(label_bounds=(0, 80)).partial_fit(np.zeros((9000, 3)), np.tile(y, 3))
     with pytest.raises(NothingFound, match=r"no label_bounds .* no label but 0"):
         linear(feature_norm=90.0).partial_fit(np.tile(X, (3, 1)), np.zeros(9000))
@@ -224,6 +227,39 @@ def test_a_search_that_found_nothing_is_not_repeated(monkeypatch):
         for _ in range(50_000):
             model.learn_one({"a": 0.5, "b": -0.5}, True)
     for _ in range(2):
-        with pytest.raises(RuntimeError, match="count them twice"):
+        with pytest.raises(RuntimeError, match="count some twice"):
             model.learn_one({"a": 0.5, "b": -0.5}, True)
     assert len(searches) == 1
+
+
+def test_threads_find_bounds_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records that several threads bring while bounds are due: one search, and every record is counted once."""
+    calls: list[int] = []
+    real = First.found
+
+    def found(self, rows, labels, source):
+        calls.append(len(rows))
+        return real(self, rows, labels, source)
+
+    monkeypatch.setattr(First, "found", found)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(5):
+            calls.clear()
+            stream = Stream(linear(epsilon=8.0)._plan_for(2))
+            count = stream.plan.first.count
+
+            def bring(seed: int, stream: Stream = stream, count: int = count) -> None:
+                for row in np.random.default_rng(seed).uniform(0, 1, (count // 8 + 20, 2)):
+                    stream.learn_one(row, float(row[0]))
+
+            threads = [threading.Thread(target=bring, args=(seed,)) for seed in range(8)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert calls == [count]
+            assert stream.seen == 8 * (count // 8 + 20)
+    finally:
+        sys.setswitchinterval(before)

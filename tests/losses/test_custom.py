@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from reticent import losses, sets
+from reticent.losses import kernels
 
 
 def value(x, a, y):
@@ -76,6 +77,24 @@ def test_planted_errors_in_a_built_in_loss_are_caught():
         losses.check(Wrong(ridge=0.1))
     with pytest.raises(sets.ContractError, match="smoothness"):
         losses.check(TooSmooth(0.3))
+
+
+def test_a_loss_without_branches_of_its_own_is_caught():
+    """The compiled phi of a kind that it does not know is linear, value and slope alike."""
+
+    class Unknown(losses.Squared):
+        kind = 99
+
+    class HalfKnown(losses.Quantile):
+        def _parameters(self):
+            return (0.5,)
+
+        kind = kernels.HINGE  # its labels are not -1 and 1, so that the implicit step is wrong
+
+    with pytest.raises(sets.ContractError, match="no branch for kind 99"):
+        losses.check(Unknown())
+    with pytest.raises(sets.ContractError, match="does it have a branch"):
+        losses.check(HalfKnown())
 
 
 def test_a_loss_that_scribbles_on_its_arguments_is_caught():

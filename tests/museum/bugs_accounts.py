@@ -36,6 +36,14 @@ BUGS = (
         ("accounting: Gaussian releases",),
     ),
     Bug(
+        "disjoint-promises-forget-ages",
+        "privacy/guarantee.py",
+        "        if first.ages or all(part._fades for part in guarantees):",
+        "        if False:",
+        "beyond the last age that was asked for, promises on disjoint records cost what they did at that age",
+        ("accounting: promises by age on disjoint records",),
+    ),
+    Bug(
         "composition-keeps-the-last",
         "privacy/composition.py",
         "        self.total = compose([self.total, curve])",

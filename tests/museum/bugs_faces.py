@@ -40,7 +40,7 @@ BUGS = (
     Bug(
         "feature-norm-read-off-the-data",
         "estimators/private.py",
-        "            self._units = Units(norm)\n            if",
+        "            self._units = Units(stated)\n            if",
         "            self._units = Units(max(float(row_norms(X).max()), 1e-3))\n            if",
         "the bound that noise is calibrated to is the largest record's (data_norm=None of other libraries)",
         ("white-box-estimators: PrivateLogisticRegression, gradient-descent, zero-out",),
@@ -112,9 +112,8 @@ BUGS = (
     Bug(
         "estimator-asks-for-twice-its-epsilon",
         "estimators/private_classifiers.py",
-        '        asked = checks.choice(self.solver, "solver", SOLVERS)\n'
-        "        count = len(self.classes_)\n",
-        '        asked = checks.choice(self.solver, "solver", SOLVERS)\n'
+        "        asked = self.solver\n        count = len(self.classes_)\n",
+        "        asked = self.solver\n"
         "        common['budget'] = common['budget'].with_(epsilon=2.0 * common['budget'].epsilon)\n"
         "        count = len(self.classes_)\n",
         "the solver is asked for twice the epsilon; its guarantee says so, the estimator's parameter does not",

@@ -13,7 +13,7 @@ import pytest
 
 import reticent
 from reticent import losses, online, sets
-from reticent.papers.figures.no_noise import NoNoise
+from reticent.papers.figures.online_2a import NoNoise
 
 HORIZONS = 2 ** np.arange(8, 14)
 REPEATS = 8

@@ -80,7 +80,7 @@ def test_a_calibration_without_a_formula_says_what_there_is(loud) -> None:
         sums.WindowTree(1, budget=BUDGET.with_(window=8), calibration="loud")
     with pytest.raises(ValueError, match=r"calibration .*'exact', 'published', 'loud'"):
         sums.Tree(1, 8, budget=BUDGET, calibration="quiet")
-    with pytest.raises(ValueError, match="'loud' prescribes the noise of a tree: leave total out"):
+    with pytest.raises(ValueError, match="'loud' prescribes the noise of a tree; leave out total"):
         online.FollowTheRegularizedLeader(
             sets.L2Ball(2), budget=BUDGET, horizon=8, lipschitz=1.0, total="correlated",
             calibration="loud",

@@ -86,3 +86,14 @@ def test_bad_blocks_are_refused():
         sets.Product([])
     with pytest.raises(TypeError, match=r"sets\[1\] must be a ConvexSet"):
         sets.Product([sets.L2Ball(2), "ball"])
+
+
+def test_a_block_whose_kernel_the_compiled_loop_does_not_know():
+    """A product of such sets has no kernel; one that did would leave the block where it is."""
+
+    class Newer(sets.L2Ball):
+        kernel = (sets.kernels.PRODUCT + 1, np.ones(1))
+
+    product = sets.Product([Newer(2), sets.Simplex(2)])
+    assert product.kernel is None
+    assert np.allclose(product.project([3.0, 4.0, 1.0, 0.0]), [0.6, 0.8, 1.0, 0.0])

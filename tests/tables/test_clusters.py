@@ -197,7 +197,7 @@ def test_what_cannot_be_had_by_passes_is_refused_in_words(client):
     with reticent.Ledger(reticent.Budget(2.0, 1e-5)) as ledger:
         with pytest.raises(ValueError, match="bounds must be stated"):
             PrivateScaler("private").fit(rows)
-        with pytest.raises(TypeError, match="along with"):
+        with pytest.raises(TypeError, match="y must be given with X"):
             reticent.PrivateLasso().fit(rows, None)
         bad = X.copy()
         bad[-1, 0] = np.nan
@@ -239,7 +239,7 @@ def test_bad_input_is_refused_and_nothing_is_spent(client):
         uneven = rows.map_blocks(width, chunks=rows.chunks, dtype=X.dtype)
         short = rows.map_blocks(lambda block: block[:-1], chunks=rows.chunks, dtype=X.dtype)
         for bad in (uneven, short):
-            with pytest.raises(ValueError, match="mend what makes the chunks"):
+            with pytest.raises(ValueError, match="correct the code that makes the chunks"):
                 model.fit(bad, labels)
         with pytest.raises(TypeError, match="real numbers"):
             model.fit(rows.astype("U5"), labels)

@@ -82,7 +82,7 @@ def test_formats_agree(tmp_path):
 def test_refused():
     with pytest.raises(TableError, match="'who' and 'too'"):
         schema(too={"type": "person"})
-    with pytest.raises(TableError, match="does not go with"):
+    with pytest.raises(TableError, match="is not allowed with"):
         schema(who={"type": "person", "values": ["a", "b"]})
     with pytest.raises(TableError, match="declared as 'person'"):
         Encoder(schema(), "who")

@@ -68,7 +68,7 @@ def test_a_compressed_table_is_the_same_table(ending: str, schema: Schema, tmp_p
     assert count_records(tmp_path / "folder") == 2
     twice = tmp_path / f"table.parquet{ending}"
     twice.write_bytes(path.read_bytes())
-    with pytest.raises(TableError, match="compressed twice"):
+    with pytest.raises(TableError, match="is a compressed Parquet file"):
         open_source(twice)
 
 
@@ -91,7 +91,7 @@ def test_a_table_without_a_declared_column_is_refused(schema: Schema, tmp_path: 
     path = tmp_path / "table.unknown"
     path.write_text(TABLE)
     with pytest.raises(
-        TableError, match=r"cannot be told from its name; say its format \(--format, or"
+        TableError, match=r"cannot be determined from its name; state it \(--format, or"
     ):
         open_source(path)
     assert count_records(path, "csv") == 3

@@ -192,7 +192,7 @@ def test_what_cannot_be_opened(tmp_path):
     pq.write_table(as_arrow(X, y), tmp_path / "t.parquet")
     with pytest.raises(TableError, match="has no single column 'z'"):
         tables.open(tmp_path / "t.parquet", "z")
-    with pytest.raises(TableError, match=r"'y' of .* is of type string, not of numbers"):
+    with pytest.raises(TableError, match=r"'y' of .* has type string, which is not a number"):
         tables.open(tmp_path / "t.parquet", "x0")
     (tmp_path / "folder").mkdir()
     with pytest.raises(TableError, match="holds no Parquet"):

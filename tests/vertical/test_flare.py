@@ -369,7 +369,7 @@ def test_a_budget_stays_what_it_was_when_the_ledger_was_opened(made: dict[str, P
     settings = flare.Settings.read(kit / "local")
     settings.party("west", local=kit / "local", folder=kit / "private")
     assert commands.check_party(kit, feature_bound=0.5).feature_bound == 0.5
-    with pytest.raises(ValueError, match="cannot change once a ledger is kept"):
+    with pytest.raises(ValueError, match="cannot change once a ledger exists"):
         commands.party(kit, epsilon=1000.0)
     assert flare.Settings.read(kit / "local").budget == settings.budget
     assert commands.ledger(kit).budget == settings.budget
@@ -386,7 +386,7 @@ def test_the_command_says_what_is_wrong_in_one_line(
     with pytest.raises(SystemExit) as end:
         main(["vertical", "party", kit, "--data", "/nowhere.csv", "--check"])
     assert end.value.code == 2
-    assert capsys.readouterr().err.startswith("reticent: data must be a file that exists")
+    assert capsys.readouterr().err.startswith("reticent: data must be an existing file")
     with pytest.raises(SystemExit) as end:
         main(["vertical", "party", kit, "--epsilon", "2", "--check"])
     assert end.value.code == 0

@@ -132,7 +132,7 @@ def test_a_site_refuses_a_run_beyond_its_own_budget(deployment: Deployment) -> N
         assert "refused (budget)" in deployment.job_log("west")
         # the others were asked as well, and have not paid for what west refused
         assert [entries(deployment, party) for party in PARTIES] == [0, 0, 0]
-        with pytest.raises(flare.RunFailed, match="was not finished"):
+        with pytest.raises(flare.RunFailed, match="unfinished"):
             deployment.run("greedy", **ASKED)
     finally:
         before.write(west / "local")

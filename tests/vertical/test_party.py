@@ -594,7 +594,7 @@ def test_ids_are_compared_by_a_keyed_hash(make_party):
     [
         ({"ids": range(399)}, ValueError, "each of the 400 rows"),
         ({"ids": [0, 0, *range(2, 400)]}, ValueError, "repeated"),
-        ({"ids": [1.5] * 400}, TypeError, "whole numbers"),
+        ({"ids": [1.5] * 400}, TypeError, "integers"),
         ({"key": b"short"}, ValueError, "16 bytes"),
         ({"ledger": 1.0}, TypeError, "ledger"),
         ({"ledger": reticent.Budget(1.0, 1e-6, window=5)}, ValueError, "window"),

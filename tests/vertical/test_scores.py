@@ -194,7 +194,7 @@ def test_a_further_model_needs_consent(consortium):
     model = json.loads((folder / "model.json").read_text())
     model["weights"]["north"] = {"1": 1.0}
     (folder / "model.json").write_text(json.dumps(model))
-    with pytest.raises(ValueError, match="say --again"):
+    with pytest.raises(ValueError, match="use --again"):
         scored(folder, name="april")
     scored(folder, name="april", again=True)
 

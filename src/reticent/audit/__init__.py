@@ -1,4 +1,5 @@
-"""Attacks on our own claims, and the same tools for yours: exact losses, many runs, one run, last bits."""
+"""Attacks on this library's own claims, and the same tools for yours: exact losses, many runs, one run, low-order
+bits."""
 
 from reticent.audit import statistics
 from reticent.audit.attack import mechanism

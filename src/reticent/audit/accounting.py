@@ -1,13 +1,13 @@
-"""Lines about the accounts: what schedules of releases reveal at least, against what was charged for them.
+"""Audit lines for the accounting: what schedules of releases reveal at least, against what was charged for them.
 
-Each kind of release has worst pairs of neighbours that are known in full: a Gaussian number, randomised response, a
-Laplace number, a two-point choice, a Gaussian number over a Poisson sample. Their hockey stick under a schedule is
-computed from the two distributions themselves, by enumeration (and closed form for the Gaussian part), with none of the
-composition theorems behind the claims. Grouping outcomes only hides, so what is found is attained by some neighbours,
-and a claim below it is false. Schedules are drawn at random, with fixed seeds.
+Each kind of release has worst pairs of neighbours that are fully known: a Gaussian number, randomised response, a
+Laplace number, a two-point selection, a Gaussian number over a Poisson sample. The hockey-stick divergence of a
+schedule is computed from the two distributions themselves, by enumeration (and in closed form for the Gaussian part),
+without the composition theorems behind the claims. Grouping outcomes can only hide differences, so the value found is
+attained by some neighbours, and a smaller claim is false. Schedules are drawn at random, with fixed seeds.
 
 For adaptive schedules the whole tree of decisions is enumerated: which release comes next, and how private it is,
-depends on what came out, as far as the ledger's filter lets it.
+depends on earlier outcomes, within what the ledger's filter allows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ from reticent.privacy import (
     Release,
     compose,
 )
+from reticent.privacy.ages import Filtered
 from reticent.privacy.subsampled import SubsampledGaussian
+from reticent.sums import CorrelatedMechanism
 
 _MOST = 4096  # outcomes that are kept apart
 _BINS = 256  # of a Laplace number between its two ends
@@ -284,8 +286,37 @@ def _adaptive(kinds: tuple[str, ...], delta: float, deep: int = 3) -> Exact:
     return _line("Ledger, adaptive", found())
 
 
+def _by_age() -> Exact:
+    """Streams whose promise fades beside a release of other records: what each has lost by an age, term by term."""
+
+    def found() -> Iterator[tuple[float, float, float, str]]:
+        for fade in (((1, 0.5), (100, 1.0)), ((64, 1.0), (1000, 2.0))):
+            budget = Budget(fade[0][1], 1e-6, fade=fade)
+            fading = CorrelatedMechanism(1, budget=budget, noise_precision="float").guarantee
+            once = Guarantee.of(budget, [Release("a release", Gaussian(0.15), 1.0, "any")])
+            for both in (Guarantee.parallel(fading, once), Guarantee.parallel(once, fading)):
+                for age in (1, fade[-1][0], 10**4):
+                    truth = max(0.15, _lost(fading, age))
+                    words = f"{age} outputs of a promise until {fade[-1][0]}"
+                    yield (
+                        both.epsilon(1e-6, age=age), attained([Gaussian(truth)]).epsilon(1e-6), 1e-6, words,
+                    )  # fmt: skip
+
+    return _line("promises by age on disjoint records", found())
+
+
+def _lost(guarantee: Guarantee, age: int) -> float:
+    """The mu of the innovations that a record has moved by an age, added up one by one."""
+    (release,) = guarantee.releases
+    assert isinstance(release.ages, Filtered)
+    decay, lags = release.ages.decay, np.arange(age)
+    weights, ratios = np.array(decay.weights), 1.0 - np.array(decay.gaps)
+    moved = decay.limit + (weights[:, None] * ratios[:, None] ** lags).sum(axis=0)
+    return release.ages.reach * float(np.linalg.norm(moved))
+
+
 def accounts() -> Iterator[Case]:
-    """Compositions, samples and ledgers."""
+    """Compositions, samples, ledgers, and promises by age."""
     schedules: dict[str, tuple[tuple[str, ...], int]] = {
         "Gaussian releases": (("gaussian",), 12),
         "pure releases": (("pure",), 10),
@@ -305,3 +336,4 @@ def accounts() -> Iterator[Case]:
     ):
         yield Case(f"Ledger, {words}", partial(_spent, kinds, delta))
         yield Case(f"Ledger, adaptive, {words}", partial(_adaptive, kinds, delta))
+    yield Case("promises by age on disjoint records", _by_age)

@@ -1,13 +1,12 @@
-"""Run a mechanism many times on two neighbouring inputs, and bound from below how private it can be.
+"""Run a mechanism many times on two neighbouring inputs, and compute a lower bound on its privacy loss.
 
-Ding, Wang, Wang, Zhang and Kifer, *Detecting violations of differential privacy* (2018), and Nasr et
-al., *Tight auditing of differentially private machine learning* (2023): choose an event on some of
-the runs, count it on the others. For Gaussian claims the same counts bound mu, which is far sharper
-at a small delta: an event of probability a half says about mu what one of probability delta would
-have to say about epsilon.
+Ding, Wang, Wang, Zhang and Kifer, *Detecting violations of differential privacy* (2018), and Nasr et al., *Tight
+auditing of differentially private machine learning* (2023): select an event on some of the runs, and count it on the
+others. For Gaussian claims the same counts bound mu. At a small delta this is far sharper: mu can be bounded from
+events of probability one half, whereas epsilon at delta needs events of probability near delta.
 
-A bound on mu refutes a Gaussian claim. It says nothing about epsilon at delta of a mechanism that
-never claimed to be Gaussian, and is not used there.
+A bound on mu refutes a Gaussian claim. It says nothing about epsilon at delta of a mechanism that does not claim to be
+Gaussian, and is not used for such mechanisms.
 """
 
 from __future__ import annotations
@@ -52,38 +51,43 @@ def mechanism(
     Parameters
     ----------
     run
-        ``run(world)`` runs the mechanism once, with randomness of its own, and returns its output: a
-        number, a vector, or a label. With ``batch``, ``run(world, size)`` returns ``size`` independent
-        outputs, one a row.
+        ``run(world)`` runs the mechanism once, with its own randomness, and returns its output: a number, a vector, or
+        a label. With ``batch``, ``run(world, size)`` returns ``size`` independent outputs, one per row.
     world_a
-        One input, handed to ``run``.
+        One input, which is passed to ``run``.
     world_b
         A neighbouring input.
     runs
-        Runs of each world.
+        Number of runs in each world.
     delta
-        Where the bound on epsilon is sought.
+        The delta at which epsilon is bounded.
     statistic
-        What an attacker computes from the outputs: a function of an array of outputs (one a row)
-        that returns a score for each, one of :mod:`reticent.audit.statistics`, or a list of which the
-        best is taken. By default the output itself where it is one number, the share of each label
-        where it is a label, and what a linear and a logistic classifier have learnt where it is a vector.
+        What an attacker computes from the outputs: a function of an array of outputs (one per row) that returns a score
+        for each, one of :mod:`reticent.audit.statistics`, or a list, of which the best is used. By default the output
+        itself if it is a number, the frequency of each label if it is a label, and a learnt linear and logistic
+        classifier if it is a vector.
     claim
-        What to hold against the bound: a guarantee, a curve, or a pure epsilon.
+        Guarantee, curve, or pure epsilon with which the bound is compared.
     false_alarm
-        The probability that the bound is above the truth is at most this, exactly.
+        Upper bound on the probability that the result exceeds the true epsilon; it is exact.
     batch
-        How many outputs to ask for at a time; None calls ``run(world)`` for each.
+        Number of outputs per call; None calls ``run(world)`` for each.
     selection
-        The share of the runs on which statistic and event are chosen; the rest is counted.
+        Share of the runs on which statistic and event are selected; the rest is counted.
     name
-        For what is printed.
+        Name for printing.
     progress
-        Whether to show how far it is, on standard error.
+        Whether to show the progress on standard error.
 
     Returns
     -------
     Finding
+        The bound, and how it compares with the claim.
+
+    See Also
+    --------
+    sequential : Tests a claim with bets, and may be stopped at any time.
+
 
     Examples
     --------

@@ -1,18 +1,19 @@
-"""An attack that may be looked at whenever one likes: bets against a claim, whose winnings are the evidence.
+"""An attack that can be inspected at any time: bets against a claim, whose winnings are the evidence.
 
-A claim says at each of its pairs (epsilon, delta) that for every event S of outputs
+A claim says, at each of its pairs (epsilon, delta), that for every event S of outputs
 
     P[A in S] <= e^epsilon P[B in S] + delta,          and the same with the worlds exchanged.
 
 So a bet that pays ``1 + w (1[A in S] - e^epsilon 1[B in S] - delta)`` for one run of each world, with a stake w from 0
-to ``1 / (e^epsilon + delta)``, wins nothing on average if the claim is true, whatever S and w are, as long as they were
-chosen before the two runs. Its capital is then a non-negative supermartingale that begins with 1, and by Ville's
-inequality it *ever* exceeds 1/alpha with probability at most alpha. Hence three things that counting on a fixed number
-of runs does not give: events and stakes are improved all the time, by all runs so far; bets at several pairs (epsilon,
-delta) are averaged, without a share of alpha each; and a run may stop when the verdict is clear, or go on.
+to ``1 / (e^epsilon + delta)``, has no positive expected gain if the claim is true, whatever S and w are, as long as
+they were chosen before the two runs. Its capital is then a non-negative supermartingale that starts at 1, and by
+Ville's inequality the probability that it *ever* exceeds 1/alpha is at most alpha. This allows three things that
+counting on a fixed number of runs does not: events and stakes are improved continuously, by all runs so far; bets at
+several pairs (epsilon, delta) are averaged, without dividing alpha between them; and a run may stop when the verdict is
+clear, or continue.
 
 The same capital is kept for smaller claims (of noise divided by s: every mu, or epsilon, times s): the largest s below
-which all of them are refuted is a lower bound on the privacy loss, as a share of the claim. Proofs: docs/audit.md.
+which all of them are refuted is a lower bound on the privacy loss, relative to the claim. Proofs: docs/audit.md.
 """
 
 from __future__ import annotations
@@ -232,36 +233,37 @@ def sequential(
     ----------
     run : callable
         ``run(world)`` runs the mechanism once and returns its output: a number, a vector, or a label. With ``batch``,
-        ``run(world, size)`` returns ``size`` independent outputs, one a row.
+        ``run(world, size)`` returns ``size`` independent outputs, one per row.
     world_a : object
-        An input, handed to ``run``.
+        An input, which is passed to ``run``.
     world_b : object
-        Its neighbour.
+        A neighbouring input.
     claim : Guarantee, Curve or float
-        What is tested; a number is a pure epsilon.
+        Claim to test; a number is a pure epsilon.
     runs : int
-        Runs of each world, at most.
+        Largest number of runs in each world.
     delta : float
-        Where the bound on epsilon is reported; one of the deltas at which the claim is tested.
+        The delta at which epsilon is bounded; one of the deltas at which the claim is tested.
     statistic : statistic, callable or list of them, optional
         What an attacker computes from outputs, as for :func:`reticent.audit.mechanism`.
     false_alarm : float
-        The probability that a true claim is ever refuted is at most this, however often one looks.
+        Upper bound on the probability that a true claim is ever refuted, however often the result is inspected.
     batch : int, optional
-        How many outputs to ask for at a time; None calls ``run(world)`` for each.
+        Number of outputs per call; None calls ``run(world)`` for each.
     seconds : float, optional
-        About how many seconds of processor time to spend after the first runs, which may have to compile; fewer runs
-        are then made than ``runs`` where one takes long. Bets may be stopped for whatever reason.
+        Approximate processor time to spend after the first runs, which may have to compile; fewer than ``runs`` runs
+        are then made if they take long. Bets may be stopped for any reason.
     stop : bool
-        Whether to stop when the claim is refuted; otherwise all runs are made, and the bound grows.
+        Whether to stop when the claim is refuted; otherwise all runs are made, and the bound increases.
     name : str
-        For what is printed.
+        Name for printing.
     progress : bool
-        Whether to show how far it is, on standard error.
+        Whether to show the progress on standard error.
 
     Returns
     -------
     Finding
+        The bound, and whether the claim holds.
 
     See Also
     --------
@@ -286,7 +288,7 @@ def sequential(
         seconds = number(seconds, "seconds", low=0.0)
     curve = as_curve(claim)
     if curve is None:
-        raise ValueError("claim must be given: bets are made against a claim, got None")
+        raise ValueError("claim must be given, because bets are made against a claim; got None")
     bets, watch, done = Bets(curve, delta), Watch(), 0
     past: list[NDArray[Any]] = [np.empty(0), np.empty(0)]
     chosen: Statistic | None = None

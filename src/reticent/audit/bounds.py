@@ -1,13 +1,12 @@
-"""From counted events to lower bounds on epsilon and mu that are wrong with a stated probability only.
+"""Lower bounds on epsilon and mu from counted events, which are wrong only with a stated probability.
 
-An event S, fixed before the runs that it is counted on, happens with probability p in one world and
-q in the other. Privacy demands p <= e^epsilon q + delta, and mu-GDP that the normal quantiles of p
-and q are at most mu apart (Dong, Roth and Su, *Gaussian differential privacy*, Definition 2.6). The
-limits of Clopper and Pearson for p and q turn counts into bounds that hold for every number of
-runs, with no appeal to large numbers.
+An event S, fixed before the runs on which it is counted, has probability p in one world and q in the other. Privacy
+demands p <= e^epsilon q + delta, and mu-GDP that the normal quantiles of p and q differ by at most mu (Dong, Roth and
+Su, *Gaussian differential privacy*, Definition 2.6). The Clopper-Pearson limits for p and q turn counts into bounds
+that hold for every number of runs, without asymptotics.
 
-The limits hold for an event that was fixed beforehand. An event chosen on the runs that it is then
-counted on would always look like a leak.
+The limits hold for an event that was fixed in advance. An event selected on the same runs on which it is counted would
+always look like a leak.
 """
 
 from __future__ import annotations

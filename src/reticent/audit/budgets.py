@@ -1,7 +1,7 @@
-"""Lines about budgets: what every public mechanism promises is within what it was asked for, and not far below.
+"""Audit lines for budgets: the guarantee of every public mechanism is within its budget, and not far below.
 
-And every piece of noise that an estimator draws is in its guarantee: with the scale that the guarantee states, as often
-as it states. What each release may cost at its scale is the matter of the white-box lines.
+Every noise that an estimator draws must also appear in its guarantee, with the stated scale and as often as stated.
+Whether each release costs what it claims at its scale is checked by the white-box lines.
 """
 
 from __future__ import annotations

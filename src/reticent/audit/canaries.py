@@ -1,17 +1,18 @@
-"""Audit a whole training run at once: many canaries, each in or out by the toss of a coin.
+"""Audit a whole training run at once, with many canaries that are each included by a coin flip.
 
-Steinke, Nasr and Jagielski, *Privacy auditing with one (1) training run* (2023), Theorem 5.2. Each of m
-canaries is included with probability a half; after one run an attacker guesses for some of them
-whether they were in. If the run is (epsilon, delta)-private with respect to any one of them, r guesses
-are right at least v times with probability at most
+Steinke, Nasr and Jagielski, *Privacy auditing with one (1) training run* (2023), Theorem 5.2. Each of m canaries is
+included with probability one half; after one run an attacker guesses for some of them whether they were included. If
+the run is (epsilon, delta)-private with respect to each of them, at least v of r guesses are right with probability at
+most
 
     P[W >= v] + 2 m delta max_i (1/i) P[v - i <= W < v],      W ~ Binomial(r, e^epsilon / (1 + e^epsilon)).
 
-Where the claim is a whole trade-off curve, a bound on all m guesses that uses all of it spends no delta on each canary
-(after Mahloujifar, Melis and Chaudhuri, *Auditing f-differential privacy in one run*, 2024): see
-:func:`trade_off_p_value`, and docs/audit.md for the proof of the form that is used here.
+If the claim is a whole trade-off curve, a bound on all m guesses that uses the whole curve does not lose delta for each
+canary (after Mahloujifar, Melis and Chaudhuri, *Auditing f-differential privacy in one run*, 2024): see
+:func:`trade_off_p_value`, and docs/audit.md for the proof of the form used here.
 
-The canaries must be the only thing that is random about the data, and whoever scores them must not see which were in.
+The inclusion of the canaries must be the only randomness of the data, and whoever scores them must not see which were
+included.
 """
 
 from __future__ import annotations
@@ -162,33 +163,34 @@ def one_run(
     Parameters
     ----------
     train
-        ``train(included)`` runs the learner or solver on the canaries that are included (an array of
-        ``canaries`` booleans) and whatever fixed records go with them, and returns its output. Leaving
-        a canary out must be what the guarantee protects: for ``"zero-out"``, the null record instead.
+        ``train(included)`` runs the learner or solver on the included canaries (an array of ``canaries`` booleans) and
+        on any fixed records, and returns its output. Leaving a canary out must be what the guarantee protects: for
+        ``"zero-out"``, replacing it by the null record.
     score
-        ``score(output)`` returns one number a canary: the higher, the likelier it was in. It sees the
-        output and the canaries, never ``included``.
+        ``score(output)`` returns one number per canary: the higher, the more likely it was included. It sees the output
+        and the canaries, never ``included``.
     canaries
-        How many there are.
+        Number of canaries.
     delta
-        Where the bound on epsilon is sought. The theorem allows for m deltas, so it should be well
-        below ``false_alarm / canaries``, or nothing can be refuted; ``how`` then says so.
+        The delta at which epsilon is bounded. The theorem loses m times delta, so it should be well below
+        ``false_alarm / canaries``; otherwise nothing can be refuted, and ``how`` says so.
     claim
-        What to hold against the bound.
+        Claim with which the bound is compared.
     guesses
-        How many of the canaries to guess for, the surest first, half of them as in and half as out. A
-        list tries several, each with its share of the false-alarm probability. By default a tenth, a
-        third, and all.
+        Number of canaries to guess, the most certain first, half of them as included and half as not. A list tries
+        several, each with its share of the false-alarm probability. By default a tenth, a third, and all.
     false_alarm
-        The probability that the bound is above the truth is at most this.
+        Upper bound on the probability that the result exceeds the true epsilon.
     seed
-        For the coins; None takes them from the operating system.
+        Seed of the coin flips; None takes them from the operating system.
     name : str
-        What the line is called.
+        Name for printing.
 
     Returns
     -------
     Finding
+        The bound, and how it compares with the claim.
+
 
     Examples
     --------
@@ -293,33 +295,35 @@ def few_runs(
     false_alarm: float = 1e-6,
     name: str = "training runs",
 ) -> Finding:
-    """Some runs with many canaries each, tested against a whole trade-off curve.
+    """Several runs with many canaries each, tested against a whole trade-off curve.
 
-    At a false-alarm probability of a millionth one run says little about Gaussian noise, whatever the number of
-    canaries: once in a million runs a private mechanism may give much away. Evidence from independent runs multiplies.
+    At a false-alarm probability of 1e-6 a single run says little about Gaussian noise, whatever the number of canaries:
+    once in a million runs a private mechanism may reveal much. Evidence from independent runs multiplies.
 
     Parameters
     ----------
     train : callable
-        ``train(included)`` runs the learner or solver on the canaries that are included, as for :func:`one_run`.
+        ``train(included)`` runs the learner or solver on the included canaries, as for :func:`one_run`.
     score : callable
-        ``score(output)`` returns one number for each canary: the higher, the likelier it was in.
+        ``score(output)`` returns one number per canary: the higher, the more likely it was included.
     canaries : int
-        How many there are in each run.
+        Number of canaries in each run.
     claim : Guarantee, Curve or float
-        What is tested.
+        Claim to test.
     runs : int
-        At most so many; it stops when the claim is refuted.
+        Largest number of runs; it stops when the claim is refuted.
     delta : float
-        Where the bound on epsilon is reported.
+        The delta at which epsilon is bounded.
     false_alarm : float
-        The probability that a true claim is ever refuted is at most this.
+        Upper bound on the probability that a true claim is ever refuted.
     name : str
-        For what is printed.
+        Name for printing.
 
     Returns
     -------
     Finding
+        The bound, and whether the claim holds.
+
 
     Examples
     --------

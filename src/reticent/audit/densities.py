@@ -1,8 +1,9 @@
-"""Exact laws where the output is not linear in the noise: selections, minimisers, and hockey sticks over them.
+"""Exact distributions of outputs that are not linear in the noise, such as selections and minimisers.
 
-A selection's probabilities follow from its scores and scale. A minimiser x of loss + <b, x> is a one-to-one function
-of b, so its density is that of b at the place that leads to x, times the determinant of how b moves with x; both are
-measured on the code as it runs. The hockey stick ``integral of max(0, p - e^epsilon q)`` is then numeric integration.
+The probabilities of a selection follow from its scores and scale. A minimiser x of loss + <b, x> is a one-to-one
+function of b, so its density is that of b at the value that leads to x, times the determinant of the derivative of b in
+x; both are measured on the running code. The hockey-stick divergence ``integral of max(0, p - e^epsilon q)`` is then
+computed by numeric integration.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """The attack on low-order bits: are there outputs that only one of two neighbours can produce?
 
-Mironov, *On significance of the least significant bits for differential privacy* (2012). Noise made in
-floating point reaches few of the doubles near a value; adding the value shifts and rounds them to
-others. How far down the last set bit of an output is, or whether any state of the generator leads to
-it, then tells the neighbours apart, whatever the noise's scale. See docs/lattice.md.
+Mironov, *On significance of the least significant bits for differential privacy* (2012). Floating-point noise reaches
+only few of the doubles near a value; adding the value shifts and rounds them to others. The position of the last set
+bit of an output, or whether any state of the generator leads to it, then distinguishes the neighbours, whatever the
+scale of the noise. See docs/lattice.md.
 
-Testing that a generator is uniform finds nothing of this. The noise may have exactly the right
-distribution function and still give the value away in its last bits.
+Testing that a generator is uniform does not find this. The noise may have exactly the right distribution function and
+still reveal the value in its last bits.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Attacks that are no pairs of neighbours: on the last bits of a release, and on one run with many canaries.
+"""Attacks that are not pairs of neighbours: on low-order bits of a release, and on one run with many canaries.
 
-These have a setting of their own, in which they can see something. Last bits leak most where little
-is promised, and one run shows little of a small epsilon.
+They use settings in which they have power: low-order bits leak most if epsilon is small, and one run reveals little
+about a small epsilon.
 """
 
 from __future__ import annotations

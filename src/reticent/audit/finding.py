@@ -1,7 +1,7 @@
-"""What an attack found: a lower bound on epsilon, how sure it is, and the claim that it is held against.
+"""The result of an attack: a lower bound on epsilon, its confidence, and the claim it is compared with.
 
-A lower bound below the claim proves nothing about the mechanism. It says that this attack, with so
-many runs, did not refute the claim.
+A lower bound below the claim proves nothing about the mechanism. It says that this attack, with this number of runs,
+did not refute the claim.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ POWER = 0.5
 
 
 def as_curve(claim: Guarantee | Curve | float | None) -> Curve | None:
-    """The claim as a privacy curve; a bare number is a pure epsilon."""
+    """The claim as a privacy curve; a number is a pure epsilon."""
     if claim is None or isinstance(claim, Curve):
         return claim
     if isinstance(claim, Guarantee):
@@ -46,7 +46,8 @@ def as_curve(claim: Guarantee | Curve | float | None) -> Curve | None:
 
 
 def part_of(claim: Curve, share: float) -> Curve | None:
-    """What noise divided by ``share`` would be promised: every mu and every epsilon times it; None where unknown.
+    """The guarantee for noise divided by ``share``: every mu and every epsilon times ``share``; None if unknown.
+
 
     Examples
     --------
@@ -99,17 +100,16 @@ class Finding:
     name
         What was attacked.
     epsilon
-        A lower bound on epsilon at ``delta``; larger than the truth with probability at most
-        ``false_alarm``. Infinite where the noise repeats itself. Where the claim is Gaussian it
-        includes what ``gdp`` implies.
+        Lower bound on epsilon at ``delta``; larger than the truth with probability at most ``false_alarm``. Infinite if
+        the noise repeats itself. For a Gaussian claim it includes what ``gdp`` implies.
     gdp
-        A lower bound on the mu of Gaussian differential privacy, or None where it was not sought.
+        Lower bound on the mu of Gaussian differential privacy; None if it was not computed.
     claim
-        The privacy curve that was claimed, if one was given.
+        The claimed privacy curve, if one was given.
     runs
-        Runs of each world.
+        Number of runs in each world.
     false_alarm
-        The exact bound on the probability that any of the above is above the truth.
+        Exact bound on the probability that any of the above exceeds the truth.
     repeated
         Whether runs that should be independent had the same noise.
     how
@@ -117,8 +117,8 @@ class Finding:
     roc
         The measured trade-off, for :meth:`plot`.
     control
-        A fault that the same attack was seen to refute, for attacks that reach all of a claim or nothing: a share of
-        it then says nothing of their power.
+        For attacks that reach all of a claim or nothing: a fault that the same attack was seen to refute. The share of
+        the claim that was reached then says nothing about power.
     """
 
     name: str
@@ -140,12 +140,12 @@ class Finding:
 
     @property
     def holds(self) -> bool:
-        """Whether the claim survived; true where there was none."""
+        """Whether the claim was not refuted; True if there was none."""
         return not self.repeated and (self.claimed is None or self.epsilon <= self.claimed)
 
     @property
     def tightness(self) -> float | None:
-        """The bound as a share of the claim; None where that says nothing."""
+        """The bound relative to the claim; None if that says nothing."""
         claimed = self.claimed
         if self.control or claimed is None or claimed == 0.0 or math.isinf(claimed):
             return None

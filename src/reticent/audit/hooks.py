@@ -1,14 +1,14 @@
-"""Noise as an input: while the hook is in place, every draw of the library is recorded and can be prescribed.
+"""Noise as an input: while the hook is active, every draw of the library is recorded and can be prescribed.
 
-This is the only file of the audit that knows how the library draws. It stands below whatever computes a scale, so that
-each is recorded as it reached the draw: the lattice samplers and their kernels, their
-floating-point twins, noisy selection, and the two functions through which noisy numbers leave (``release.noisy``
-and the running totals), whose results are noted in the order in which they left.
+This is the only file of the audit that knows how the library draws noise. It hooks in below all code that computes a
+scale, so that each scale is recorded as it reached the draw: the lattice samplers and their kernels, their
+floating-point counterparts, noisy selection, and the two functions through which noisy numbers leave (``release.noisy``
+and the running totals), whose results are recorded in order.
 
-Sources made while the hook is in place are keyed by a counter. Two runs then share all randomness that is not
-prescribed: Poisson samples, the order of records, a bandit's directions. A sampler still consumes its words when its
-values are prescribed, so that this stays true. What is drawn twice from the same place of the same stream (a block that
-a restored total draws again, or noise that is reused) is one draw, and has one value.
+Sources created while the hook is active are keyed by a counter. Two runs then share all randomness that is not
+prescribed: Poisson samples, the order of records, a bandit's directions. A sampler still consumes its random words when
+its values are prescribed, so this stays true. Drawing twice from the same place of the same stream (a block that a
+restored total draws again, or noise that is reused) is one draw, and has one value.
 """
 
 from __future__ import annotations

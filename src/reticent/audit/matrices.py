@@ -1,14 +1,13 @@
-"""The noise of a running total as an explicit matrix, and what linear algebra says about its privacy.
+"""The noise of a running total as an explicit matrix, and the privacy that linear algebra derives from it.
 
-Row t of the matrix holds the weights of the independent draws in total t. It is read off the very
-code that makes the noise, by sending unit draws through it one at a time. A record that enters at
-step tau moves every total from tau on by its contribution; with covariance ``C = M M'`` the exact
-mu is the root of ``a' C^-1 a`` (docs/algorithms/running-totals.md). For Laplace and Gamma draws, any
-shift x of the draws with ``M x = a`` hides the record at the price ``sum |x_i| / scale_i``, and the
-least price is a linear programme.
+Row t of the matrix holds the weights of the independent draws in total t. It is read from the code that makes the
+noise, by sending unit draws through it one at a time. A record that enters at step tau changes every total from tau on
+by its contribution; with covariance ``C = M M'`` the exact mu is the square root of ``a' C^-1 a``
+(docs/algorithms/running-totals.md). For Laplace and Gamma draws, any shift x of the draws with ``M x = a`` hides the
+record at the cost ``sum |x_i| / scale_i``, and the smallest cost is a linear programme.
 
-With a window, only totals up to ``tau + window - 1`` are promised anything about, but the noise of
-all earlier ones correlates with theirs and counts.
+With a window, only totals up to ``tau + window - 1`` are covered by the guarantee, but the noise of all earlier ones is
+correlated with theirs and counts.
 """
 
 from __future__ import annotations

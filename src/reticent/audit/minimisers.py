@@ -1,13 +1,13 @@
-"""Exact densities of perturbed minimisers: objective perturbation, where the output is not linear in the noise.
+"""Exact densities of perturbed minimisers: objective perturbation, whose output is not linear in the noise.
 
 A minimiser of ``loss(x) + (ridge/2) |x|^2 + <b, x>`` is a one-to-one function of b. The code is run with b on a grid,
-in both worlds; which b' of the neighbour leads to the same x, and how fast it moves with b, gives the ratio of the two
-densities (:mod:`reticent.audit.densities`), the determinant of the Hessian included, and the hockey stick follows by
-numeric integration at every epsilon.
+in both worlds; the b' of the neighbour that leads to the same x, and its derivative in b, give the ratio of the two
+densities (:mod:`reticent.audit.densities`), including the determinant of the Hessian, and the hockey-stick divergence
+follows by numeric integration at every epsilon.
 
-Three more things are checked by the response of the output to each draw: that as many independent linear terms were
-drawn as there are coordinates (else two classes share one), that noise of its own covers the minimiser before it
-leaves, and that this noise can match both worlds' outputs to the last bit.
+Three more things are checked by the response of the output to each draw: that there are as many independent linear
+terms as coordinates (otherwise two classes share one), that separate noise covers the minimiser before it leaves, and
+that this noise can match both worlds' outputs to the last bit.
 """
 
 from __future__ import annotations

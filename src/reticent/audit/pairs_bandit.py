@@ -1,13 +1,12 @@
 """Worst cases of the bandits.
 
-On a simplex with two corners the entropy's response is a logit, so whoever sees decisions sees the
-noisy totals themselves; the projection onto a wide interval shows them as they are. The record is the
-value of the first play, far beyond the range of values, so that it is clipped and moves its batch by
-as much as any record can (docs/algorithms/bandit.md). The attacker knows the direction in which it
-was probed, since that was played.
+On a simplex with two corners the response to a total is a logit, so whoever sees decisions sees the noisy totals
+themselves; the projection onto a wide interval shows them unchanged. The record is the value of the first play, far
+beyond the range of values, so that it is clipped and changes its batch by as much as any record can
+(docs/algorithms/bandit.md). The attacker knows the direction of its probe, since that was played.
 
-A record may also come late. It then enters a later batch, and still one only; under replacement the
-two worlds may even disagree about when it came.
+A record may also arrive late. It then enters a later batch, and still only one; under replacement the two worlds may
+even differ in when it arrives.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Worst cases of the offline solvers.
 
-One fit is many runs: the j-th record points along the j-th coordinate, the set is a box, and the loss is
-linear or generalised linear, so that each coordinate of the result depends on its own record and its own
-noise only. World a has all the records blanked (or turned round), world b has all of them; each
-coordinate by itself is a pair of neighbours. No internals are touched: these are fits as any user runs them.
+One fit is many runs: the j-th record points along the j-th coordinate, the set is a box, and the loss is linear or
+generalised linear, so that each coordinate of the result depends only on its own record and its own noise. World a has
+all the records blanked (or reversed), world b has all of them; each coordinate by itself is a pair of neighbours. No
+internals are used: these are fits as any user runs them.
 
-This needs noise with independent coordinates, Gaussian that is. Solvers with other noise, and those that choose, would
-have to be run once for each output, too slowly for an attack to have power; white-box lines cover them.
+This needs noise with independent coordinates, that is, Gaussian noise. Solvers with other noise, and those that select,
+would have to be run once per output, too slowly for an attack to have power; white-box lines cover them.
 """
 
 from __future__ import annotations

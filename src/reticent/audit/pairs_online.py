@@ -1,11 +1,10 @@
 """Worst cases of the online learners.
 
-Linear losses attain every sensitivity: the gradient of a record is the record itself, wherever the
-decision is. For leaders over a running total the coordinates of a box are independent, so that many runs
-go side by side as in :mod:`reticent.audit.pairs_sums`; the other learners are started over, or built anew, for
-each run.
+Linear losses attain every sensitivity: the gradient of a record is the record itself, wherever the decision is. For
+leaders over a running total the coordinates of a box are independent, so that many runs are made side by side as in
+:mod:`reticent.audit.pairs_sums`; the other learners are restarted or constructed again for each run.
 
-A learner's outputs are its decisions, all of them together, and not only the last.
+The outputs of a learner are all of its decisions together, not only the last one.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Worst cases of choosing by noisy scores.
+"""Worst cases of selection by noisy scores.
 
-A choice is hardest to hide where one candidate's score goes up and all others' go down, and that
-candidate is seldom chosen: its probability then grows by nearly the factor e^epsilon, while the
-normalising constant hardly moves (docs/lattice.md on how a choice is made).
+A selection is hardest to hide if one candidate's score goes up and all others go down, and that candidate is rarely
+selected: its probability then grows by almost the factor e^epsilon, while the normalising constant hardly changes
+(docs/lattice.md explains how a selection is made).
 
-Where scores move in one direction only (``monotone``), the gap between two scores moves half as
-far; the pair here keeps all other scores fixed.
+If scores move in one direction only (``monotone``), the gap between two scores moves half as far; the pair here keeps
+all other scores fixed.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """Worst cases of the private running totals.
 
-A record that enters at step tau moves every later total by its contribution, clipped to the norm. It
-is hardest to hide where the exact mu of linear algebra is largest; for pure noise that is the first
-record, which touches every level of the tree (docs/algorithms/tree.md).
+A record that enters at step tau changes every later total by its contribution, clipped to the norm. It is hardest to
+hide where the exact mu from linear algebra is largest; for pure noise that is the first record, which affects every
+level of the tree (docs/algorithms/tree.md).
 
-Many runs at once: the coordinates of Gaussian and Laplace noise are independent, so one total of
-dimension n is n totals of dimension one, once it is told that a record moves each coordinate by the
-norm, and not all of them together. Spherical Gamma noise has no such coordinates and is run one by one.
+Many runs at once: the coordinates of Gaussian and Laplace noise are independent, so one total of dimension n is n
+totals of dimension one, if it is told that a record changes each coordinate by the norm, instead of all of them
+together. Spherical Gamma noise has no such coordinates and is run once per output.
 
-The claim is that of an ordinary total of dimension one (two for Gamma noise), built as a user would
-build it, and not of the wide one that makes the runs quick.
+The claim is that of an ordinary total of dimension one (two for Gamma noise), constructed as a user would, not that of
+the wide total that makes the runs fast.
 """
 
 from __future__ import annotations

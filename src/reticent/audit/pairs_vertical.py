@@ -1,12 +1,12 @@
 """Worst cases of the feature-distributed protocol: hostile coordinators, alone and with accomplices.
 
-Real parties answer real messages here; only the questions are chosen to hurt. The coordinator pushes
-the record's slope to its clip with made-up predictions, and sees every byte that comes back. Where
-it has the other parties on its side, what is attacked is one party's part of a row, and that
-party's own guarantee; alone, a whole row, and all parties' guarantees together.
+Real parties answer real messages; only the requests are adversarial. The coordinator pushes the record's slope to its
+clip with invented predictions, and sees every byte that comes back. If the other parties collude with it, the target is
+one party's part of a row and that party's own guarantee; if it is alone, a whole row and the guarantees of all parties
+together.
 
-The made-up predictions are allowed. They are what the clip is for, and a party that trusted them
-would be refuted by these pairs.
+The invented predictions are allowed. The clip exists for them, and a party that trusted them would be refuted by these
+pairs.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""Recompute a guarantee by another road than the one by which it was made.
+"""Recompute a guarantee independently of the code that made it.
 
-Totals: the noise as an explicit matrix, and linear algebra (Gaussian noise) or a linear programme
-(pure noise), see :mod:`reticent.audit.matrices`. Curves: numeric integration of the hockey stick, the
-exact sum over a composition of two-point pairs, and the privacy loss distributions of Google's
-dp-accounting where that is installed.
+Totals: the noise as an explicit matrix, and linear algebra (Gaussian noise) or a linear programme (pure noise), see
+:mod:`reticent.audit.matrices`. Curves: numeric integration of the hockey-stick divergence, the exact sum over a
+composition of two-point pairs, and the privacy loss distributions of Google's dp-accounting if that is installed.
 
-Some roads give the truth, some a bound on one side. A claim fails only where it is below what some
-pair of neighbours attains.
+Some methods give the exact value, some a bound on one side. A claim fails only if it is below what some pair of
+neighbours attains.
 """
 
 from __future__ import annotations
@@ -47,8 +46,8 @@ _PROGRAMMES = 24
 class Recomputed:
     """One number, claimed and recomputed.
 
-    ``kind`` says what the recomputed value is: the truth, a value that some neighbours attain (the
-    claim must not be below it), or a bound that is proved (the claim need not be above it).
+    ``kind`` says what the recomputed value is: the exact value, a value that some neighbours attain (the claim must not
+    be below it), or a proved bound (the claim need not be above it).
     """
 
     what: str
@@ -60,7 +59,7 @@ class Recomputed:
 
     @property
     def agrees(self) -> bool:
-        """Whether the claim is sound, and where the truth is known, not idly loose either."""
+        """Whether the claim is sound and, if the exact value is known, not needlessly loose."""
         slack = 1.0 + self.tolerance
         if self.kind == "bound":
             return self.recomputed <= self.claimed * slack
@@ -76,7 +75,7 @@ class Recomputed:
 
 @dataclass(frozen=True)
 class Agreement:
-    """All that could be recomputed of a guarantee."""
+    """Everything about a guarantee that could be recomputed."""
 
     rows: tuple[Recomputed, ...]
     skipped: tuple[str, ...] = ()
@@ -98,17 +97,23 @@ class Agreement:
 
 
 def guarantee(subject: Any, *, delta: float = 1e-6, steps: int | None = None) -> Agreement:
-    """Recompute what something promises, by other means.
+    """Recompute a guarantee independently.
 
     Parameters
     ----------
     subject
-        A running total, a learner or a fit with a ``guarantee``, a guarantee, or a curve. Running
-        totals inside a learner are found and recomputed too.
+        A running total, a learner or a fit with a ``guarantee``, a guarantee, or a curve. Running totals inside a
+        learner are found and recomputed too.
     delta
-        Where epsilon is compared.
+        The delta at which epsilon is compared.
     steps
-        How many totals to look at, at most 512; by default the horizon, or a few windows.
+        Number of totals to consider, at most 512. Default: the horizon, or a few windows.
+
+    Returns
+    -------
+    Agreement
+        Every recomputed number, next to the claim.
+
 
     Examples
     --------

@@ -1,14 +1,13 @@
-"""Worst cases: for each algorithm by name, two neighbouring inputs that are as hard to hide as any.
+"""Worst cases: for each algorithm, by name, two neighbouring inputs that are as hard to hide as any.
 
-A bound found by an attack is only as good as the pair of inputs that was attacked. The pairs here
-attain, or nearly attain, the sensitivity that the algorithm is calibrated for; each says why.
-
-The record that differs is longer than the algorithm's norm wherever that is possible, so that an
-algorithm that forgets to clip is caught as well.
+A bound found by an attack is only as good as the pair of inputs that was attacked. The pairs here attain, or almost
+attain, the sensitivity for which the algorithm is calibrated; each one says why. If possible, the record that differs
+is longer than the algorithm's norm, so that an algorithm that does not clip is detected as well.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,37 +19,47 @@ from reticent.privacy import Curve, Guarantee
 
 _ENOUGH = 50_000
 """So many runs are enough to choose an event on, where nothing much has to be learnt."""
+MODULES = (
+    "pairs_sums",
+    "pairs_selections",
+    "pairs_online",
+    "pairs_erm",
+    "pairs_bandit",
+    "pairs_vertical",
+)
+"""Modules that bring the library's own worst cases; each registers them when it is imported."""
+_loaded: list[str] = []
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two neighbouring worlds, a way to run the algorithm on either, and what it claims.
+    """Two neighbouring worlds, a way to run the algorithm on either, and its claim.
 
     Parameters
     ----------
     name
-        Of the algorithm.
+        Name of the algorithm.
     run
-        ``run(world, size)``: outputs of ``size`` independent runs, one a row; with ``batch`` None,
-        ``run(world)``: the output of one run.
+        ``run(world, size)`` returns outputs of ``size`` independent runs, one per row; if ``batch`` is None,
+        ``run(world)`` returns the output of one run.
     world_a
-        What is handed to ``run`` in one world.
+        Input of ``run`` in one world.
     world_b
-        And in the other.
+        Input of ``run`` in the other world.
     claim
-        What the algorithm promises about this pair.
+        The algorithm's guarantee for this pair.
     delta
-        Where epsilon is bounded.
+        The delta at which epsilon is bounded.
     statistic
-        The best score known for this pair, as for :func:`reticent.audit.mechanism`.
+        Best known score for this pair, as for :func:`reticent.audit.mechanism`.
     batch
-        How many runs at a time.
+        Number of runs per call.
     why
-        What makes the pair hard, in a sentence.
+        What makes the pair hard to hide, in a sentence.
     subject
         An object whose guarantee :func:`reticent.audit.guarantee` can recompute, if there is one.
     selection
-        The share of runs on which the event is chosen, at most.
+        Largest share of the runs on which the event is selected.
     """
 
     name: str
@@ -105,21 +114,22 @@ _BUILDERS: dict[str, tuple[Builder, dict[str, Any], tuple[dict[str, Any], ...]]]
 def register(
     name: str, *, variants: Iterable[Mapping[str, Any]] = ({},), **options: Any
 ) -> Callable[[Builder], Builder]:
-    """Add a worst case under a name; ``options`` are what :func:`worst_case` fills in by default.
+    """Register a worst case under a name; ``options`` are defaults that :func:`worst_case` passes to its builder.
 
     Parameters
     ----------
     name
-        What :func:`worst_case` will know it by; an earlier one of that name is replaced.
+        Name of the case; an earlier one with that name is replaced.
     variants
         Changes of the options under which :func:`reticent.audit.run_all` attacks it, one after the other.
     **options
-        Arguments for the builder.
+        Arguments of the builder.
 
     Returns
     -------
     callable
         A decorator for a function that builds the `Pair`.
+
 
     Examples
     --------
@@ -146,7 +156,7 @@ def register(
 
 
 def unregister(name: str) -> None:
-    """Forget a worst case."""
+    """Remove a registered worst case."""
     del _BUILDERS[name]
 
 
@@ -164,8 +174,14 @@ def worst_case(name: str, **changes: Any) -> Pair:
     name
         One of :func:`names`.
     **changes
-        Options of the builder; for the library's own ``epsilon``, ``delta``, ``neighbours``,
-        ``window`` and ``horizon`` where they apply.
+        Options of the builder; for the library's own cases ``epsilon``, ``delta``, ``neighbours``, ``window`` and
+        ``horizon`` where they apply.
+
+    Returns
+    -------
+    Pair
+        The pair, ready to be attacked.
+
 
     Examples
     --------
@@ -177,7 +193,7 @@ def worst_case(name: str, **changes: Any) -> Pair:
     _load()
     if name not in _BUILDERS:
         near = ", ".join(n for n in _BUILDERS if n.split("-")[0] in name) or ", ".join(_BUILDERS)
-        raise ValueError(f"no worst case is registered as {name!r}; there are {near}")
+        raise ValueError(f"no worst case is registered as {name!r}; registered are {near}")
     builder, options, _ = _BUILDERS[name]
     return builder(**(options | changes))
 
@@ -190,9 +206,12 @@ def variants(name: str) -> tuple[dict[str, Any], ...]:
 
 def _load() -> None:
     """The library's own worst cases; a package that is not there yet brings none."""
-    from reticent.audit import cases
-
+    new = [module for module in MODULES if module not in _loaded]
+    if not new:
+        return
     # what a user has registered already stays, whatever the library brings
     mine = dict(_BUILDERS)
-    if cases.load():
-        _BUILDERS.update(mine)
+    for module in new:
+        importlib.import_module(f"reticent.audit.{module}")
+        _loaded.append(module)
+    _BUILDERS.update(mine)

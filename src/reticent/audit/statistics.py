@@ -1,11 +1,11 @@
-"""What an attacker computes from one output: a score that is high in one world and low in the other.
+"""Test statistics of attackers: a score of one output that is high in one world and low in the other.
 
-The best score is the likelihood ratio of the two worlds (Neyman and Pearson). Where the noise is
-known to be Gaussian it is linear, with the inverse covariance; where it is Laplace it is a sum over
-the independent draws. Otherwise a score is learnt from runs that are then set aside.
+The best score is the likelihood ratio of the two worlds (Neyman and Pearson). For Gaussian noise it is linear, with the
+inverse covariance; for Laplace noise it is a sum over the independent draws. Otherwise a score is learnt from runs that
+are then set aside.
 
-A bad score cannot raise a false alarm, it can only miss a leak. That is why scores may be learnt,
-guessed or wrong, while events must be counted on fresh runs.
+A bad score cannot raise a false alarm, it can only miss a leak. Therefore scores may be learnt or guessed, while events
+must be counted on fresh runs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from reticent.checks import FloatArray, real_array
 
 
 class Statistic(ABC):
-    """A score of outputs, one a row; ``fit`` sees runs that are not counted afterwards."""
+    """A score of outputs, one per row; ``fit`` learns from runs that are not counted afterwards."""
 
     learns: bool = False
 
@@ -31,11 +31,11 @@ class Statistic(ABC):
 
     @abstractmethod
     def __call__(self, outputs: NDArray[Any]) -> FloatArray:
-        """One score a row."""
+        """One score per row."""
 
 
 class Score(Statistic):
-    """A function of the user's own; by default the output itself, where it is one number."""
+    """A user's own function; by default the output itself, if it is a number."""
 
     def __init__(self, function: Callable[[NDArray[Any]], ArrayLike] | None = None) -> None:
         self.function = function
@@ -46,14 +46,14 @@ class Score(Statistic):
 
 
 class GaussianRatio(Statistic):
-    """The likelihood ratio of two Gaussians with one covariance: linear in the output, and optimal.
+    """The likelihood ratio of two Gaussians with the same covariance: linear in the output, and optimal.
 
     Parameters
     ----------
     shift
-        How far the mean of the output moves from world a to world b.
+        Difference between the means of the output in world b and world a.
     covariance
-        Of the output's noise.
+        Covariance of the output's noise.
 
     Examples
     --------
@@ -79,20 +79,20 @@ class GaussianRatio(Statistic):
 
 
 class SphericalRatio(Statistic):
-    """The likelihood ratio where the output is an invertible mix of draws of density exp(-|x|/scale).
+    """The likelihood ratio if the output is an invertible mix of draws with density exp(-|x|/scale).
 
     Such draws are Laplace in one dimension and spherical Gamma vectors in more.
 
     Parameters
     ----------
     mix
-        The square matrix whose row t holds the weights of the draws in output t.
+        Square matrix; row t holds the weights of the draws in output t.
     center
-        The output of world a without noise, one row a step and one column a coordinate.
+        Output of world a without noise, one row per step and one column per coordinate.
     shift
-        How far the output without noise moves from world a to world b.
+        Difference between the outputs without noise in world b and world a.
     scale
-        Of the draws, one for all or one each.
+        Scale of the draws, one for all or one for each.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class SphericalRatio(Statistic):
 
 
 class Fisher(Statistic):
-    """The linear score that a Gaussian mechanism of unknown covariance calls for, learnt from runs."""
+    """The linear score that is optimal for a Gaussian mechanism of unknown covariance, learnt from runs."""
 
     learns = True
 
@@ -125,15 +125,15 @@ class Fisher(Statistic):
 
 
 class Classifier(Statistic):
-    """A logistic regression that tells the worlds apart, learnt from runs that are set aside.
+    """A logistic regression that distinguishes the worlds, learnt from runs that are set aside.
 
     Parameters
     ----------
     quadratic
-        Whether squares and absolute values of the outputs are features too, for noise that is not
-        Gaussian or differs in spread.
+        Whether squares and absolute values of the outputs are features too, for noise that is not Gaussian or differs
+        in spread.
     most
-        So many runs of each world are learnt from, at most.
+        Largest number of runs of each world from which it learns.
     """
 
     learns = True
@@ -168,7 +168,7 @@ class Classifier(Statistic):
 
 
 class Labels(Statistic):
-    """For outputs from a short list, such as choices: how much likelier each was in world b."""
+    """For outputs from a short list, such as selections: how much more likely each was in world b."""
 
     learns = True
 

@@ -1,7 +1,7 @@
-"""Attack everything, and put the outcome in one table.
+"""Attack everything, and summarise the results in one table.
 
-The false-alarm probability is that of the whole table. Each attack gets its share, so a single
-claim in it that falls, falls with that certainty.
+The false-alarm probability is that of the whole table. Each attack gets its share, so a single refuted claim is refuted
+with that confidence.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Report:
 
     @property
     def refuted(self) -> tuple[Line, ...]:
-        """The lines whose claims fell."""
+        """The lines whose claims were refuted."""
         return tuple(line for line in self.lines if not line.holds)
 
     def rows(self) -> list[tuple[str, ...]]:
@@ -153,29 +153,35 @@ def run_all(
     jobs: int | None = 1,
     on: str | None = None,
 ) -> Report:
-    """Attack every registered worst case, recompute every guarantee, compute exact losses, look at last bits.
+    """Attack every registered worst case, recompute every guarantee, compute exact losses, and test low-order bits.
 
     Parameters
     ----------
     quick
-        A few minutes, with up to 50,000 runs of each world and about a second and a half for each attack; otherwise up
-        to a million runs and 25 seconds.
+        Whether to take a few minutes, with up to 50,000 runs of each world and about one and a half seconds per attack;
+        otherwise up to a million runs and 25 seconds.
     names
-        Which worst cases and which families of white-box lines, by name (:func:`reticent.audit.names`,
-        :func:`reticent.audit.white_box_names`); by default all of them.
+        Worst cases and families of white-box lines, by name (:func:`reticent.audit.names`,
+        :func:`reticent.audit.white_box_names`). Default: all.
     runs
-        So many runs of each world, whatever they cost.
+        Number of runs of each world, however long they take.
     false_alarm
-        The probability that anything in the report is refuted although it is true, at most.
+        Upper bound on the probability that anything in the report is refuted although it is true.
     progress
-        Whether to show how far it is, on standard error.
+        Whether to show the progress on standard error.
     white_box
-        Whether the white-box lines are among those that are taken by default.
+        Whether the white-box lines are included by default.
     jobs
-        How many processes; None is as many as there are cores. Worst cases that were registered by this
-        program are known to this process only.
+        Number of processes; None is the number of cores. Worst cases that this program registered are known to this
+        process only.
     on
-        The address of a Dask scheduler whose workers do the work instead.
+        Address of a Dask scheduler whose workers do the work instead.
+
+    Returns
+    -------
+    Report
+        One line per attack, white-box line and recomputation.
+
 
     Examples
     --------

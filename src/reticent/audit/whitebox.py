@@ -1,15 +1,15 @@
-"""What a mechanism's privacy really is, computed from the code as it runs: noise is an input, not a matter of luck.
+"""The exact privacy loss of a mechanism, computed from the running code with the noise as an input.
 
-Run the mechanism on the data with noise z and note everything that leaves. Run it on the neighbour with noise z'
-such that the very same things leave (:mod:`reticent.audit.whitebox_matching`). Then what an observer can tell is how
-much less likely z' is than z:
+Run the mechanism on the data with noise z and record everything that leaves. Run it on the neighbour with noise z' such
+that exactly the same outputs leave (:mod:`reticent.audit.whitebox_matching`). What an observer can tell is then
+determined by how much less likely z' is than z:
 
 - Gaussian draws: mu is the Euclidean norm of (z - z') / scale, exactly, and no attack does better;
-- Laplace draws: epsilon is the sum of abs(z - z') / scale; spherical Gamma vectors: of norms over scales;
+- Laplace draws: epsilon is the sum of abs(z - z') / scale; for spherical Gamma vectors, of norms over scales;
 - selections: the log-ratios of the two worlds' probabilities, from the scores and the scale that reached them.
 
-The pair of neighbours still has to be a bad one. :func:`search` tries many, and the share of the claim that the
-worst of them reaches is the power of the line: a fault that spends less than the rest would go unnoticed.
+The pair of neighbours still has to be a bad one. :func:`search` tries many, and the share of the claim that the worst
+of them reaches is the power of the line: a fault that costs less than the remaining share would go unnoticed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""White-box lines of bandits: values told one by one, every decision seen."""
+"""White-box lines of bandits: values reported one by one, with every decision visible."""
 
 from __future__ import annotations
 

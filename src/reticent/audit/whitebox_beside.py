@@ -1,4 +1,4 @@
-"""White-box lines of what estimators release beside a fit: bounds, scales, counts, scores and curvature."""
+"""White-box lines of what estimators release in addition to a fit: bounds, scales, counts, scores and curvature."""
 
 from __future__ import annotations
 

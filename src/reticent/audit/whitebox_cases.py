@@ -1,7 +1,7 @@
 """The table of the white-box audit: every public mechanism, learner, solver, estimator and scaler, by family.
 
-To add a line, yield a ``Case`` from the family that it belongs to: a function ``run(data, source)`` that returns an
-``Outcome``, and the pairs of neighbours that are hardest to hide.
+To add a line, yield a ``Case`` from its family: a function ``run(data, source)`` that returns an ``Outcome``, and the
+pairs of neighbours that are hardest to hide.
 """
 
 from __future__ import annotations

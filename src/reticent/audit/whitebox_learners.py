@@ -1,4 +1,4 @@
-"""White-box lines of online learners. Sets are so large that decisions show the noisy totals behind them."""
+"""White-box lines of online learners. Sets are so large that decisions reveal the noisy totals behind them."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""A mechanism whose noise can be set, and the noise of the other world with which the very same things leave.
+"""A mechanism with prescribed noise, and the noise of the other world for which exactly the same outputs leave.
 
-Every release is linear in its own draws and depends on the past through what left before, which is the same in both
-worlds; so that noise is found by Newton's method, with the response to each draw measured. What no noise can match
-leaves without any: epsilon is infinite. Scales are recorded at the sampler (:mod:`reticent.audit.hooks`), so neither
-calibration nor clipping is taken on trust, and there are no false alarms. Where the noise is whole lattice steps, the
-match has to be exact, to the last bit of every output: a remainder however small would show which world it is.
+Every release is linear in its own draws and depends on the past only through earlier outputs, which are equal in both
+worlds; so the noise is found by Newton's method, with the response to each draw measured. If no noise can match an
+output, epsilon is infinite. Scales are recorded at the sampler (:mod:`reticent.audit.hooks`), so neither calibration
+nor clipping is trusted, and there are no false alarms. If the noise consists of whole lattice steps, the match has to
+be exact, to the last bit of every output: any remainder would reveal the world.
 """
 
 from __future__ import annotations

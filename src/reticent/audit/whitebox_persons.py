@@ -1,7 +1,7 @@
-"""White-box lines of fits on a table where persons are protected, each with all of their records.
+"""White-box lines of fits on tables in which persons are protected, each with all of their records.
 
-A person has three records among others who have one each. All three are blanked, or replaced; and since the number of
-a person's records is private, they are also replaced by a single one, so that the two tables differ in their length.
+One person has three records, the others have one each. All three are blanked or replaced; and since the number of a
+person's records is private, they are also replaced by a single one, so that the two tables differ in length.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What the white-box lines have in common: a line of the table, and records that are hard to hide.
+"""What the white-box lines share: a line of the table, and records that are hard to hide.
 
-A pair of neighbours differs in one record, which lies at a bound or beyond it: far too long, so long that its norm is
-no float, so short that its square vanishes, at the first, a middle and the last place, and among rows that are all the
-same.
+A pair of neighbours differs in one record, which lies at a bound or beyond it: far too long, so long that its norm
+overflows, so short that its square underflows, at the first, a middle and the last place, and among rows that are all
+equal.
 """
 
 from __future__ import annotations

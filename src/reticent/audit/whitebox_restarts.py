@@ -1,7 +1,7 @@
 """White-box lines of what outlives a process: saved states, forks, and the keys of the noise.
 
-A stream that was saved, written and read again owes the promise of one that ran through. A draw that is made again is
-one draw to the hooks, so noise that is used for two different things shows as a difference that no noise explains.
+A stream that was saved, written and read again must satisfy the guarantee of one that ran through. For the hooks a
+repeated draw is one draw, so noise that is used for two different things shows as a difference that no noise explains.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""White-box lines of what sees all the data: offline solvers, perturbed objectives and selections."""
+"""White-box lines of everything that sees all the data: offline solvers, perturbed objectives and selections."""
 
 from __future__ import annotations
 

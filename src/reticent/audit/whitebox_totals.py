@@ -1,6 +1,7 @@
 """White-box lines of running totals.
 
-A window's stream ends where its promise does: so many outputs after the record came, its own included.
+With a window, the stream ends where the guarantee of its record ends: ``window`` outputs after the record, counting its
+own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Learners that see only the value of the loss."""
+"""Bandit learners, which see only the value of the loss at the point that they played."""
 
 from reticent.bandit.base import Bandit
 from reticent.bandit.geometry import Geometry

@@ -1,6 +1,6 @@
 """Checks of the arguments of the bandits.
 
-A missing budget is not a wish for no privacy; that has to be said, by ``private=False``.
+A missing budget does not mean no privacy; that has to be requested explicitly, by ``private=False``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ def values_of(values: Any) -> tuple[float, float] | None:
         raise ValueError(f"values must be a pair (low, high), got {values!r}") from None
     low, high = checks.number(low, "values[0]"), checks.number(high, "values[1]")
     if not low < high:
-        raise ValueError(f"values must be a pair low < high, got ({low:g}, {high:g})")
+        raise ValueError(
+            f"values must be a pair (low, high) with low < high, got ({low:g}, {high:g})"
+        )
     return low, high
 
 
@@ -32,20 +34,20 @@ def budget_of(budget: Any, private: Any) -> Budget | None:
     if not private:
         if budget is not None:
             raise ValueError(
-                "private=False spends no budget; leave budget out, or drop private=False"
+                "private=False spends no budget; leave out budget, or leave out private=False"
             )
         return None
     if budget is None:
         raise ValueError(
-            "a budget is needed: reticent.Budget(epsilon, delta); a baseline without privacy is asked "
-            "for by private=False"
+            "budget is missing: pass reticent.Budget(epsilon, delta), or private=False for a baseline without "
+            "privacy"
         )
     if not isinstance(budget, Budget):
         raise TypeError(f"budget must be a reticent.Budget, got {budget!r}")
     if budget.window is not None:
         raise ValueError(
-            f"budget.window must be None for a bandit, got {budget.window}: its promises do not end; one that "
-            f"fades, fade=[({budget.window}, {budget.epsilon:g})], asks for as much and no more, in rounds of plays"
+            f"budget.window must be None for a bandit, got {budget.window}; a budget with "
+            f"fade=[({budget.window}, {budget.epsilon:g})] asks for the same, with ages counted in rounds of plays"
         )
     return budget
 
@@ -57,7 +59,7 @@ def participation_of(participation: Any, budget: Budget | None) -> Participation
         raise TypeError(f"participation must be a privacy.Participation, got {participation!r}")
     if budget is None:
         raise ValueError(
-            "participation says whose records are protected together; leave it out with private=False"
+            "participation cannot be combined with private=False, which protects nobody; leave out one of them"
         )
     return participation
 
@@ -68,7 +70,9 @@ def mirror_of(mirror: Any, convex: ConvexSet) -> Mirror:
     elif isinstance(mirror, Mirror):
         made = mirror
     else:
-        raise TypeError(f"mirror must be a word or a reticent.bandit.Mirror, got {mirror!r}")
+        raise TypeError(
+            f"mirror must be one of {', '.join(KNOWN)}, or a reticent.bandit.Mirror, got {mirror!r}"
+        )
     made.check(convex)
     return made
 
@@ -79,7 +83,7 @@ def smoothing_of(smoothing: Any, inner_radius: float, shrinks: bool) -> float | 
     radius = checks.number(smoothing, "smoothing", low=0.0, open_low=True)
     if shrinks and radius >= inner_radius:
         raise ValueError(
-            f"smoothing must be below the inner radius {inner_radius:.6g} of the set where decisions are shrunk, "
+            f"smoothing must be below the set's inner radius {inner_radius:.6g} if feasibility='shrink', "
             f"got {radius:g}; use less, or feasibility='overflow' if losses are defined outside the set"
         )
     return radius

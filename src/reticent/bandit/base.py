@@ -1,13 +1,16 @@
-"""What every bandit learner is: rounds of plays around one decision, a private total, a response.
+"""The interface of every bandit learner: rounds of plays around one decision, a private total, and a response.
 
-The frame is NOISYOCO of [bandit] (Algorithm 2) with the one-point gradient estimate of Flaxman, Kalai
-and McMahan (2005): ask() plays a random point of a small sphere around the decision, tell() turns the
-value into n / zeta (value - baseline) u, a batch of these is added to a private running total, and the
-response to the total is the next decision. Derivations and proofs: docs/algorithms/bandit.md.
+This is NOISYOCO of [bandit] (Algorithm 2) with the one-point gradient estimate of Flaxman, Kalai and McMahan (2005):
+ask() plays a random point of a small sphere around the decision, tell() turns the value into n / zeta (value -
+baseline) u, a batch of these is added to a private running total, and the response to the total is the next decision.
+Derivations and proofs: docs/algorithms/bandit.md.
 
-The direction u of a play is public, since the point was played. Given all that was played, a record
-changes one term of one batch and nothing else, so what one record moves is n (high - low) / (2
-zeta), whatever the length of a batch.
+Its loops are not rows of the one in :mod:`reticent.online.kernels`, in which every record moves the total and the
+decision: here a whole batch does, and only a value beside the decision is seen.
+
+The direction u of a play is public, because the point was played. Given all that was played, a record affects one
+term of one batch and nothing else. So one record moves the total by at most n (high - low) / (2 zeta), whatever the
+length of a batch, and by 9 per cent more if the baseline is learnt too (``EpochPlan.norm``).
 """
 
 from __future__ import annotations
@@ -47,7 +50,13 @@ STATE_VERSION = 4
 
 
 class Bandit(Twins, Rounds):
-    """Base of the bandit learners; see `ProjectionFreeBandit` for the arguments."""
+    """Base class of the bandit learners; `ProjectionFreeBandit` documents the parameters.
+
+    See Also
+    --------
+    ProjectionFreeBandit : For sets without a cheap projection.
+    ProjectedBandit : For sets with a projection.
+    """
 
     def __init__(self, set: ConvexSet, **arguments: Any) -> None:
         super().__init__(set, **arguments)
@@ -66,12 +75,12 @@ class Bandit(Twins, Rounds):
 
     @property
     def _lock(self) -> Any:
-        """The lease's, which all twins share; held while a step is taken, and by no one twice."""
+        """The lease's lock, which all copies share. It is held while a step is taken and is not reentrant."""
         return self._lease.lock
 
     @abstractmethod
     def _arguments(self) -> dict[str, Any]:
-        """What the learner is built with again from a state."""
+        """The arguments with which the learner is built again from a state."""
 
     @property
     def _position(self) -> tuple[str, int]:
@@ -84,7 +93,13 @@ class Bandit(Twins, Rounds):
     # What users call -------------------------------------------------------------------------------
 
     def ask(self) -> Ticket:
-        """The next point to play, in the shape of the set; it is also the ticket for its value."""
+        """The next point to play, in the shape of the set.
+
+        Returns
+        -------
+        Ticket
+            The point, which is also the ticket for its value.
+        """
         with self._lock:
             if self._lease.furthest != self._moves:
                 self._check_turn()
@@ -107,7 +122,7 @@ class Bandit(Twins, Rounds):
         return issue(out if self._shape is None else out.reshape(self._shape), number)
 
     def _shelve(self) -> None:
-        """Put the newest ticket aside if it is still open."""
+        """Set the newest ticket aside if it is still open."""
         if self._waiting:
             self._desk.keep(self._asked, self._direction, self._factor)
             self._desk.forget(self._asked + 1)
@@ -121,13 +136,13 @@ class Bandit(Twins, Rounds):
         Parameters
         ----------
         value : float or None
-            The loss; outside the range of values it is clipped to it. ``None``: there will be none,
-            which makes it a null record.
+            The loss, which is clipped to the range of values. ``None``: there will be none, which makes it a null
+            record.
         ticket : Ticket or int, optional
-            What ``ask`` returned, or its number; by default the last point asked for.
+            What ``ask`` returned, or its number; by default the last point that was asked for.
         person : int, str or bytes, optional
-            Whose value it is, where persons are protected. If the person has no record left, or has one
-            in this round already, it is taken as a null record.
+            Id of the person whose value it is, if persons are protected. A value beyond the person's limit, or a
+            second one in the same round, counts as a null record.
         """
         if value is not None and not (type(value) is float and math.isfinite(value)):
             value = checks.number(value, "value")
@@ -141,8 +156,8 @@ class Bandit(Twins, Rounds):
             elif value is not None and (number in self._desk or self._is_newest(number)):
                 whose = persons.digests([person])
                 persons.check_room(whose, self._total.steps + 1)
-            # The ticket is closed before its value is taken: told again after an interrupt, the same
-            # record would count twice.
+            # The ticket is closed before its value is taken, so that the same record cannot count twice if
+            # it is told again after an interrupt.
             if self._is_newest(number):
                 direction, factor = self._direction, self._factor
                 self._waiting = False
@@ -154,7 +169,7 @@ class Bandit(Twins, Rounds):
             self._moves += 1
             self._lease.furthest = self._moves
             if whose is not None and not persons.admit(whose, self._total.steps + 1)[0]:  # type: ignore[union-attr]
-                value = None  # of a person who has no record left in this round
+                value = None  # beyond the limit of this person, or the second in this round
             if value is not None:
                 centring = self._centring
                 w = (value - centring.baseline) / centring.clip
@@ -171,9 +186,7 @@ class Bandit(Twins, Rounds):
 
     def _no_ticket(self, number: int) -> str:
         if self._asked == 0:
-            return (
-                "tell() before ask(): there is no point that this value could belong to; ask first"
-            )
+            return "tell() was called before ask(), so there is no point that this value could belong to; ask first"
         if not 1 <= number <= self._asked:
             return f"ticket {number} was never issued; the last one is {self._asked}"
         if self._asked - number > self.patience:
@@ -192,21 +205,21 @@ class Bandit(Twins, Rounds):
         keep: int = 1000,
         person: Any = None,
     ) -> Play:
-        """Play many rounds against losses that are known to the caller: a simulation.
+        """Play many rounds against losses that are known to the caller, as a simulation.
 
         Parameters
         ----------
         losses : array or callable
-            Rows a_1, a_2, ... of losses ``loss.value(x, a_t)``; or a function ``losses(t, x)`` of the
-            number of the play, from 0 on, and the point.
+            Rows a_1, a_2, ... of losses ``loss.value(x, a_t)``; or a function ``losses(t, x)`` of the number of the
+            play, starting at 0, and the point.
         count : int, optional
-            How many plays; needed for a function, by default all rows.
+            Number of plays; needed for a function, by default all rows.
         loss : Loss, optional
             By default the linear loss <a, x>. ``losses.Linear`` and ``losses.Quadratic`` are compiled.
         keep : int
-            How many of the points played to write down, about.
+            Approximate number of played points to keep.
         person : array, optional
-            Who answers each play, where persons are protected.
+            Id of the person of each play, if persons are protected.
 
         Returns
         -------
@@ -222,48 +235,54 @@ class Bandit(Twins, Rounds):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised about every record or person, for all points of the learner's life together."""
+        """The guarantee for every record or person, and for all points of the learner's life together."""
         return self._guarantee
 
     @property
     def total(self) -> Any:
-        """The running total, where privacy is spent; of the present epoch if each has its own. It holds clean sums."""
+        """The running total, on which all privacy is spent; that of the current epoch if each has its own.
+
+        It contains exact sums, so it is a secret.
+        """
         return self._total
 
     @property
     def steps(self) -> int:
-        """How many points have been asked for."""
+        """Number of points that have been asked for."""
         return self._asked
 
     @property
     def answered(self) -> int:
-        """How many of them have been answered, null records included. A diagnostic: it reads private data."""
+        """Number of points that have been answered, null records included. A diagnostic: it reads private data."""
         return self._answered
 
     @property
     def outstanding(self) -> int:
-        """How many tickets are open. A diagnostic: it reads private data."""
+        """Number of open tickets. A diagnostic: it reads private data."""
         return len(self._desk) + self._waiting
 
     @property
     def smoothing(self) -> float:
-        """The radius of the sphere on which plays are made around the decision."""
+        """Radius of the sphere around the decision on which points are played."""
         return self._plan.smoothing
 
     @property
     def batch(self) -> int:
-        """Plays in a round."""
+        """Number of plays in a round."""
         return self._plan.batch
 
     @property
     def rounds(self) -> int:
-        """Rounds in the horizon, or in the epoch."""
+        """Number of rounds in the horizon, or in the epoch."""
         return self._plan.rounds
 
     # Saved states ----------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """All that is needed to go on as if nothing had happened. A secret: it holds clean sums."""
+        """All that is needed to continue as if nothing had happened.
+
+        It is a secret, because it contains exact sums.
+        """
         with self._lock:
             self._lease.publish(self, "learner")
             waiting = [self._direction.copy(), self._factor] if self._waiting else None
@@ -293,14 +312,16 @@ class Bandit(Twins, Rounds):
     def from_state(
         cls, state: dict[str, Any], *, set: ConvexSet | None = None, mirror: Mirror | None = None
     ) -> Self:
-        """Go on from a state; refused if its stream has already been continued beyond it.
+        """Continue from a state; refused with ForkError if its stream has already been continued beyond it.
 
         Parameters
         ----------
-        state
+        state : dict
             What :meth:`state` returned, or what `reticent.load_state` read.
-        set, mirror
-            Given again where they are not the library's own, or cannot be rebuilt from data.
+        set : ConvexSet, optional
+            The set, if it is user-defined or cannot be rebuilt from data.
+        mirror : Mirror, optional
+            The mirror map, if it is user-defined.
         """
         check_kind(state, cls, STATE_VERSION)
         convex = parts.restore(state["set"], set, "set")
@@ -315,8 +336,8 @@ class Bandit(Twins, Rounds):
             arguments["mirror"] = mirror
         elif arguments.get("mirror", "euclidean") not in KNOWN:
             raise ValueError(
-                f"the state was saved with a mirror map of the user's own, {arguments['mirror']}; "
-                "give it again: from_state(state, mirror=...)"
+                f"the state was saved with a user-defined mirror map, {arguments['mirror']}; "
+                "pass it again: from_state(state, mirror=...)"
             )
         lease = claim(state["id"], state["moves"], "learner", "move")
         learner = uncharged(lambda: cls(convex, **arguments))
@@ -369,7 +390,7 @@ class Bandit(Twins, Rounds):
         }
 
     def _given(self) -> dict[str, Any]:
-        """The live parts, for a twin that need not rebuild them."""
+        """The set and a user-defined mirror map, for a copy that need not rebuild them."""
         return {"set": self.set} | ({} if self.mirror.name in KNOWN else {"mirror": self.mirror})
 
     def __repr__(self) -> str:

@@ -1,15 +1,14 @@
-"""What a value is compared with, and how far it may lie from that: learnt from the released totals.
+"""The baseline from which values are subtracted, and the clip for the difference: both learnt from the released totals.
 
-A one-point estimate n / zeta (value - baseline) u has the same mean for every baseline that does not
-depend on u, and a variance that is least for a baseline near the mean of the values. The noise that
-privacy asks for grows with how far a value may lie from it, the clip. So two more numbers ride along
-in the private total: the sum of the (clipped, scaled) deviations, from which the next baseline
-comes, and the sum of their squares, from which come the next clip and the step. All of it is a
-function of what was released, and costs no privacy beyond the slightly longer vector of a record
-(docs/algorithms/bandit.md).
+A one-point estimate n / zeta (value - baseline) u has the same mean for every baseline that does not depend on u, and
+its variance is smallest for a baseline near the mean of the values. The noise that privacy needs grows with the
+largest difference from it, the clip. So the private total has two more entries: the sum of the (clipped, scaled)
+deviations, from which the next baseline is computed, and the sum of their squares, from which the next clip and the
+step are computed. All of this is a function of what was released, and costs no privacy beyond the slightly longer
+vector of a record (docs/algorithms/bandit.md).
 
-How many values came in a round is private under zero-out neighbours, for a null record is one that
-did not come. Averages are over the plays, which are public.
+Under zero-out neighbours it is private how many values came in a round, because a null record is a value that did not
+come. Averages are over the plays, whose number is public.
 """
 
 from __future__ import annotations
@@ -23,32 +22,31 @@ import numpy as np
 
 from reticent.bandit.plan import EpochPlan
 
-# A clip of so many root mean squares of the deviations, which are taken to be so many standard
-# deviations of the noise in them larger than they seem; it moves only when it would by this factor,
-# and to no less than this share of half the range.
+# The clip is REACH root mean squares of the deviations, whose square is first increased by SAFETY standard deviations
+# of its noise. It changes only by at least the factor HYSTERESIS, and not below the share SMALLEST of half the range.
 REACH = 1.5
 SAFETY = 1.0
 HYSTERESIS = 1.25
 SMALLEST = 2.0**-10
-# The share of all plays, the latest, that the baseline and the clip are learnt from; less where one total
-# runs through epochs of doubling length, for decisions move most early on.
+# The share of all plays, the latest ones, from which baseline and clip are learnt; smaller if one total runs through
+# epochs of doubling length, because decisions move most early on.
 RECENT = 0.5
 RECENT_EPOCHS = 0.25
 
 
 class Centring:
-    """Baseline and clip: the middle and half the width of the range at first.
+    """Baseline and clip; at first the middle and half the width of the range of values.
 
     Parameters
     ----------
     plan : EpochPlan
-        Of the epoch.
+        The plan of the epoch.
     error : float
         Standard deviation of the noise in one coordinate of the total.
     before : Centring, optional
-        That of the epoch before.
+        That of the previous epoch.
     goes_on : bool
-        Whether the total of the epoch before goes on, and with it what was learnt from it.
+        Whether the total of the previous epoch continues, and with it what was learnt from it.
     """
 
     def __init__(
@@ -79,28 +77,28 @@ class Centring:
 
     @property
     def gain(self) -> float:
-        """What the total's increments are to be multiplied with: the clip over its first value."""
+        """The factor for the total's increments: the clip divided by its first value."""
         return self.clip / self._plan.half
 
     def spread(self, sums: int) -> float:
-        """Squared size of what is in the total after so many sums, noise included."""
+        """Squared size of what is in the total after this number of sums, noise included."""
         plan = self._plan
         squares = max(0.0, self._squares) if plan.watch else sums * plan.batch * plan.half**2
         known = self._inherited + plan.weight * squares + plan.drift * sums
         return known + plan.noise * self._loudness**2
 
     def step(self, sums: int) -> float:
-        """The step after so many sums of this epoch."""
+        """The step after this number of sums of the epoch."""
         plan = self._plan
         if plan.constant is not None:
             return plan.constant
         return math.sqrt(plan.mirror_range / self.spread(sums))
 
     def update(self, deviations: float, squares: float, plays: int) -> float:
-        """Take what the last round added to the two sums; returns the weight that all before it keeps.
+        """Take what the last round added to the two sums; return the weight that everything before it keeps.
 
-        Where the clip shrinks, earlier rounds carry more privacy noise than later ones will; they are
-        given less weight, so that it does not stay.
+        If the clip shrinks, earlier rounds have more privacy noise than later ones will have. They get less weight,
+        so that this noise does not stay.
         """
         plan = self._plan
         deviations *= self.clip / plan.watch
@@ -111,14 +109,14 @@ class Centring:
             (count + plays, level + self.baseline * plays + deviations, power + squares)
         )
         mark = (1.0 - self._recent) * (count + plays)
-        # the mark only moves on, so that what lies before it is not needed again
+        # the mark only moves forward, so entries before it are not needed again
         del self._history[: bisect_left(self._history, mark, key=itemgetter(0)) - 1]
         then = self._history[0]
         span, total, energy = (
             now - past for now, past in zip(self._history[-1], then, strict=True)
         )
         noise = 2.0 * (self._error * self.clip / span) ** 2
-        # as much weight as the noise in the mean leaves it against a quarter of the range
+        # the mean is weighted by its noise, relative to a prior deviation of a quarter of the range
         prior = (0.5 * plan.half) ** 2
         target = self._start + prior / (prior + noise) * (total / span - self._start)
         self.baseline = float(min(max(target, plan.low), plan.high))
@@ -130,8 +128,8 @@ class Centring:
         if plan.noise == 0.0 or 1.0 / HYSTERESIS < wanted / self.clip < HYSTERESIS:
             return 1.0
         self.clip = wanted
-        # what the privacy noise in the sum of gradients may be: that of the new clip, or as much as
-        # the estimates bring of their own
+        # the allowed privacy noise in the sum of gradients: that of the new clip, or as much as the variance of
+        # the estimates themselves
         allowed = max(self.gain, math.sqrt(self._own / plan.noise))
         weight = min(1.0, allowed / self._loudness)
         self._loudness = max(weight * self._loudness, self.gain)

@@ -1,11 +1,10 @@
-"""The compiled part of the bandits: directions, one record at a time, conditional gradient, batches.
+"""Compiled parts of the bandits: directions, single records, the conditional gradient, and batches.
 
-The letters are those of [bandit], Algorithm 1: y is the iterate of the conditional gradient, g its
-gradient, u a direction, ``force`` the scaled value F_t of one record.
+The letters are those of [bandit], Algorithm 1: y is the iterate of the conditional gradient, g its gradient, u a
+direction, ``force`` the scaled value F_t of one record.
 
-A record is clipped and truncated to whole lattice steps on its own, before it is added to its
-batch. The sensitivity of the batch is then that of one record, to the last bit; truncating the sum
-of the batch instead could move it by one more step.
+Each record is clipped and truncated to whole lattice steps before it is added to its batch. So the sensitivity of the
+batch is exactly that of one record; truncating the sum of the batch instead could move it by one more step.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ def normalise(rows):
 def take(u, w, factor, watch, pending, limit, per_step):
     """Add one record, clipped as a vector and truncated to the lattice; w is its deviation in [-1, 1].
 
-    Two more entries ride along where the batch has room for them: the deviation and its square. A
-    record that is not finite adds nothing.
+    If the batch has two more entries, the deviation and its square are added to them. A record that is not finite
+    adds nothing.
     """
     take_row(
         u[np.newaxis, :], 0, w, factor, watch, pending, limit, per_step, np.empty((2, pending.size))
@@ -49,7 +48,7 @@ def take(u, w, factor, watch, pending, limit, per_step):
 
 @compiled
 def take_row(U, t, w, factor, watch, pending, limit, per_step, room):
-    """`take` for the direction in row t, with room to work in: two rows as long as the batch."""
+    """`take` for the direction in row t; ``room`` is working memory of two rows as long as the batch."""
     n = U.shape[1]
     for i in range(n):
         room[0, i] = factor * w * U[t, i]
@@ -65,9 +64,9 @@ def take_row(U, t, w, factor, watch, pending, limit, per_step, room):
 
 @compiled
 def deviation(value, baseline, clip):
-    """How far a value lies from the baseline, in units of the clip and within [-1, 1], and whether it was clipped.
+    """The difference of a value from the baseline in units of the clip, clipped to [-1, 1], and whether it was clipped.
 
-    A value that is no number, as a difference of infinities is, is clipped to the baseline.
+    NaN, such as a difference of infinities, becomes 0, that is, the baseline.
     """
     w = (value - baseline) / clip
     if abs(w) <= 1.0:
@@ -83,7 +82,10 @@ def place(base, radius, direction, out):
 
 @specialised
 def conditional_gradient(kind):
-    """Steps first, first + 1, ... of min 1/2 ||y - center||^2 + <slope, y>, with steps 2 / (i + 2)."""
+    """A kernel for the steps first, first + 1, ...
+
+    Of min 1/2 ||y - center||^2 + <slope, y>, with step sizes 2 / (i + 2).
+    """
 
     @compiled
     def take_steps(params, center, slope, y, first, count, g, vertex):
@@ -98,7 +100,7 @@ def conditional_gradient(kind):
 
 @compiled
 def move(y, vertex, gamma):
-    """A step toward a vertex; False, and nothing changed, if the vertex is not finite."""
+    """Take a step towards a vertex; return False, and change nothing, if the vertex is not finite."""
     total = 0.0
     for j in range(y.size):
         total += vertex[j]
@@ -117,7 +119,7 @@ def gradient(y, center, slope, g):
 
 @compiled
 def move_and_place(y, vertex, gamma, center, slope, g, base, radius, directions, row, out):
-    """A step toward a vertex, the gradient of the next one, and the point to play."""
+    """Take a step towards a vertex, and compute the gradient of the next step and the point to play."""
     place(base, radius, directions[row], out)
     if not move(y, vertex, gamma):
         return False
@@ -132,7 +134,7 @@ def place_one(base, radius, directions, row, out):
 
 @specialised
 def ask(kind):
-    """One step of the conditional gradient, unless i is negative, and the point to play."""
+    """A kernel for one step of the conditional gradient, unless i is negative, and for the point to play."""
 
     @compiled
     def ask_one(params, center, slope, y, i, g, vertex, base, radius, directions, row, out):
@@ -161,9 +163,9 @@ def _value(form):
 
 @specialised
 def batch(form):
-    """Play all records of a stretch of one batch; how many values were clipped.
+    """A kernel that plays consecutive records of one batch and returns how many values were clipped.
 
-    ``counts`` says which of them count; empty: all.
+    ``counts`` says which of them count; if it is empty, all do.
     """
 
     @compiled
@@ -188,12 +190,13 @@ def batch(form):
 
 @specialised
 def projected(form, kind):
-    """Rounds first, first + 1, ... of one play and one projection each; how many values were clipped.
+    """A kernel for the rounds first, first + 1, ... of one play and one projection each.
 
-    ``schedule`` holds (range, fixed, each): the step after R sums is sqrt(range / (fixed + each R)),
-    or the constant -range where that is negative. ``x`` is the decision at the beginning and
-    becomes the one at the end, as ``released`` becomes the last total. ``counts`` says which records
-    count; empty: all.
+    Returns how many values were clipped.
+
+    ``schedule`` is (range, fixed, each): the step after R sums is sqrt(range / (fixed + each R)), or the constant
+    -range if that is negative. ``x`` is the decision, before and after, and ``released`` becomes the last total.
+    ``counts`` says which records count; if it is empty, all do.
     """
 
     @compiled

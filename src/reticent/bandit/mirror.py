@@ -1,12 +1,12 @@
 """Mirror maps: what keeps a decision near its starting point, and how to respond to a running total.
 
-NOISYOCO of [bandit] (Algorithm 2) plays argmin omega(x) + <slope, x> for a strongly convex omega,
-the slope being the step times the noisy total. The paper's analysis asks nothing else of omega, so
-it is a parameter here: half the squared distance, whose response the conditional gradient finds with
-a linear minimiser alone, or the entropy on a simplex, whose response is a closed form.
+NOISYOCO of [bandit] (Algorithm 2) plays argmin omega(x) + <slope, x> for a strongly convex omega, where the slope is
+the step size times the noisy total. The analysis in the paper requires nothing else of omega, so it is a parameter
+here: half the squared distance, for which the conditional gradient finds the response with a linear minimiser alone,
+or the entropy on a simplex, for which the response has a closed form.
 
-The step depends on the map. It is set by the map's range over the set and by the size of the
-gradients in the dual norm, so two maps must not share a step.
+The step size depends on the map, through its range over the set and the size of the gradients in the dual norm, so
+two maps must not share a step size.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from reticent.sets import ConvexSet, Simplex
 
 
 class Mirror(ABC):
-    """A mirror map of your own: its gradient for the conditional gradient, or a closed form.
+    """Base class of mirror maps. Define its gradient, for the conditional gradient, or a closed form.
 
-    It must be strongly convex on the set, with constant 1 in some norm, and least at the geometry's
-    center, from which learners start.
+    It must be strongly convex on the set, with constant 1 in some norm, and smallest at the geometry's centre, at
+    which learners start.
     """
 
     name: ClassVar[str] = ""
@@ -37,7 +37,7 @@ class Mirror(ABC):
 
     @abstractmethod
     def range(self, geometry: Geometry) -> float:
-        """The largest value of the map on the set less its least."""
+        """The largest value of the map on the set minus its smallest."""
 
     def dual_square(self, geometry: Geometry) -> float:
         """Mean squared dual norm of a random unit direction of the hull; 1 in the Euclidean norm."""
@@ -50,12 +50,12 @@ class Mirror(ABC):
         )
 
     def solve(self, slope: FloatArray, center: FloatArray) -> FloatArray | None:
-        """The minimiser of the map plus <slope, x> over the set, where it has a closed form."""
+        """The minimiser of the map plus <slope, x> over the set, if it has a closed form; else None."""
         return None
 
 
 class Euclidean(Mirror):
-    """Half the squared distance to the center of the set: the map of the paper."""
+    """Half the squared distance from the centre of the set, the map of the paper."""
 
     name = "euclidean"
 
@@ -67,10 +67,10 @@ class Euclidean(Mirror):
 
 
 class Entropy(Mirror):
-    """The entropy on a simplex, sum x_i ln x_i: its response is a softmax, and it needs no oracle.
+    """The entropy on a simplex, sum x_i ln x_i, whose response is a softmax and needs no linear minimiser.
 
-    Strongly convex in the 1-norm, so gradients count by their largest entry only, which is far below
-    their length where the dimension is large.
+    It is strongly convex in the 1-norm, so only the largest entry of a gradient matters, which is far below its
+    length in high dimension.
     """
 
     name = "entropy"
@@ -87,7 +87,9 @@ class Entropy(Mirror):
         return mass * mass * math.log(geometry.center.size)
 
     def dual_square(self, geometry: Geometry) -> float:
-        rng = np.random.default_rng(0)  # an integral over a public distribution, the same each time
+        rng = np.random.default_rng(
+            0
+        )  # a fixed seed: this is an integral over a public distribution
         u = rng.standard_normal((2048, geometry.dim))
         u /= np.linalg.norm(u, axis=1)[:, None]
         return float(np.mean(np.max(np.abs(geometry.lift(u)), axis=1) ** 2))

@@ -1,16 +1,15 @@
-"""The constants of one epoch: rounds, batches, smoothing radius and steps, from the theory.
+"""The constants of one epoch: rounds, batches, smoothing radius and steps, from theory.
 
-[bandit], Algorithm 1 line 1, chooses them for the rate alone. Here they come from the same regret
-bound with its constants (docs/algorithms/bandit.md): with A the range of the mirror map, G = n W / (2
-zeta) the largest one-point estimate (W the width of the range of values), N the privacy noise in a
-total and r the inner radius,
+[bandit], Algorithm 1 line 1, chooses them for the rate alone. Here they minimise the same regret bound with its
+constants (docs/algorithms/bandit.md): with A the range of the mirror map, G = n W / (2 zeta) the largest one-point
+estimate (W the width of the range of values), N the privacy noise in a total and r the inner radius,
 
     regret <= A / eta_T + sum of eta / 2 |gradient estimates|^2 + T zeta (L + min(L reach, W) / r),
 
 and the step follows what has been seen so far, eta_R = sqrt(A / V_R).
 
-None of this reads data. The plan is a function of public bounds and of the noise that the budget
-asks for, so choosing it costs no privacy.
+Nothing here reads data. The plan is a function of public bounds and of the noise that the budget needs, so choosing
+it costs no privacy.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ from reticent.bandit.mirror import Mirror
 
 FIRST_EPOCH = 256
 LARGEST_BATCH = 2**20
-"""Plays in a round of a learner without a horizon, at most: the exact total has room for so many at a time."""
+"""Largest number of plays in a round of a learner without a horizon, for which the exact total has room."""
 LONGEST = 2**20
-"""Rounds up to which an endless total with long rounds has little noise, from the eighth on."""
+"""Number of rounds up to which an endless total with long rounds has nearly the least noise, from the eighth on."""
 
-# Found once by simulation over sets and horizons: how boldly to step relative to the bound, and how
-# much of the inner radius the smoothing may use.
+# Found by simulation over sets and horizons: factors of the steps, of the noise and of the smoothing relative to the
+# bound, the scale of the entries for centring, and the share of the inner radius that the smoothing may use.
 BOLDNESS = 2.0
 NOISE_WEIGHT = 4.0
 SMOOTHNESS = 0.4
@@ -40,16 +39,15 @@ LARGEST_FRACTION = 0.5
 
 @dataclass(frozen=True)
 class EpochPlan:
-    """One epoch.
+    """The constants of one epoch.
 
-    A record adds ``unit`` w u with w = (value - baseline) / clip in [-1, 1], and ``watch`` times w
-    and w^2, from which baseline and clip are learnt; all of it is at most ``norm`` long. Its one-point
-    estimate is ``factor`` w u: where one total runs through several epochs, they share the unit of the
-    first. ``half`` is half the width of the range of values, the largest clip.
+    A record adds ``unit`` w u to the total, where w = (value - baseline) / clip is in [-1, 1], and ``watch`` times w
+    and w^2, from which baseline and clip are learnt. The length of all this is at most ``norm``. Its one-point
+    estimate is ``factor`` w u; if one total runs through several epochs, they share the unit of the first. ``half``
+    is half the width of the range of values, the largest clip.
 
-    The rest makes the step: ``mirror_range`` over what is in the total, which is ``before`` from
-    earlier epochs, ``noise`` for privacy, ``weight`` for each unit of squared deviation and
-    ``drift`` for each round.
+    The other fields determine the step: ``mirror_range`` over what is in the total, which is ``before`` from earlier
+    epochs, ``noise`` for privacy, ``weight`` for each unit of squared deviation and ``drift`` for each round.
     """
 
     plays: int
@@ -74,7 +72,7 @@ class EpochPlan:
 
     @property
     def scale(self) -> float:
-        """What the released total is multiplied by to give the sum of estimates."""
+        """The factor by which the released total is multiplied to get the sum of estimates."""
         return self.factor / self.unit
 
     @property
@@ -90,7 +88,7 @@ class EpochPlan:
 
 
 def layout(plays: int, batches: int | None) -> tuple[int, int]:
-    """Rounds and their length: the square root of the plays, the last round short, none empty.
+    """Number of rounds and their length: about the root of the number of plays, the last round shorter, none empty.
 
     Examples
     --------
@@ -105,7 +103,7 @@ def layout(plays: int, batches: int | None) -> tuple[int, int]:
 def values_within(
     values: tuple[float, float] | None, lipschitz: float, geometry: Geometry, overflow: float
 ) -> tuple[float, float]:
-    """The range values are clipped to; by default that of a loss that is 0 somewhere on the set."""
+    """The range to which values are clipped; by default that of a loss that is 0 somewhere on the set."""
     if values is not None:
         return values
     return 0.0, lipschitz * (geometry.diameter + overflow)
@@ -133,10 +131,9 @@ def make(
 ) -> EpochPlan:
     """The plan of an epoch.
 
-    ``relative_error`` is the standard deviation of the noise in the total for records of norm one;
-    ``before`` the squared size of what earlier epochs left in the total, ``unit`` the length of a record
-    in it where that is decided already. ``prescribed`` are a radius
-    and a step to use where none are given, instead of those that make the bound least.
+    ``relative_error`` is the standard deviation of the noise in the total for records of norm one; ``before`` the
+    squared size of what earlier epochs left in the total; ``unit`` the length of a record in it, if that is already
+    fixed. ``prescribed`` are a radius and a step to use if none are given, instead of those that minimise the bound.
     """
     n, mirror_range = geometry.dim, mirror.range(geometry)
     if prescribed is not None:
@@ -197,7 +194,7 @@ def _smoothing(
     half_width: float,
     shrinks: bool,
 ) -> float:
-    """The radius that makes the bound least: its first part falls as 1 / radius, its second grows."""
+    """The radius that minimises the bound, whose first part decreases like 1 / radius and whose second part grows."""
     falling = 2.0 * math.sqrt(mirror_range * size) * half_width
     growing = lipschitz
     if shrinks:

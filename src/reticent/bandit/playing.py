@@ -1,10 +1,10 @@
 """Many plays against losses that are known: the simulation behind ``run``, batch by batch.
 
-Linear losses <a, x> and quadratic ones (scale/2) ||x - a||^2 are played by compiled loops, with the
-arithmetic of ask() and tell(); any other loss, and any function, by calling these two.
+Linear losses <a, x> and quadratic ones (scale/2) ||x - a||^2 are played by compiled loops, with the same arithmetic
+as ask() and tell(). Any other loss, and any function, is played by calling these two.
 
-The learner sees values only, here too. The rows are read to compute the values of the points it
-plays, and its regret.
+The learner sees only values here, too. The rows are read only to compute the values of the points that it plays, and
+its regret.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ALL = np.empty(0, np.bool_)
 
 @dataclass
 class RowsInHindsight:
-    """The best fixed decision against the rows of a run, found when asked for. Reads private data."""
+    """The best fixed decision against the rows of a run, computed on demand. Reads private data."""
 
     set: ConvexSet
     loss: Loss
@@ -48,7 +48,7 @@ class RowsInHindsight:
         if type(self.loss) is Linear and self.loss.ridge == 0.0:
             best = self.set.linear_minimizer(self.rows.sum(axis=0))
         elif type(self.loss) is Quadratic:
-            # the sum of squared distances is least where the distance to the mean of the centers is
+            # the sum of squared distances is smallest where the distance from the mean of the centres is
             mean = self.rows.mean(axis=0)
             if self.set.can_project:
                 best = self.set.project(mean)
@@ -69,13 +69,13 @@ class RowsInHindsight:
 
 
 def run(learner: Bandit, losses: Any, count: int | None, loss: Any, keep: int, person: Any) -> Play:
-    """See `Bandit.run`."""
+    """Implementation of `Bandit.run`."""
     start = time.perf_counter()
     loss = Linear() if loss is None else loss
     rows: FloatArray | None = None
     if callable(losses):
         if count is None:
-            raise ValueError("count must say how many plays there are where losses is a function")
+            raise ValueError("count must be the number of plays if losses is a function, got None")
         count = checks.integer(count, "count", low=0)
     else:
         if not isinstance(loss, Loss):
@@ -90,7 +90,7 @@ def run(learner: Bandit, losses: Any, count: int | None, loss: Any, keep: int, p
     if learner.horizon is not None and learner.steps + count > learner.horizon:
         raise ValueError(
             f"{count} plays do not fit: {learner.horizon - learner.steps} of the horizon of {learner.horizon} "
-            "are left; build the learner with a larger horizon, or with none"
+            "are left; build the learner with a larger horizon, or without one"
         )
     persons, whose = learner._persons, None
     names = None if person is None else as_array(person)
@@ -149,7 +149,7 @@ def _compiled(
     pages: FloatArray,
     values: FloatArray,
 ) -> None:
-    """Play rows; ``pages`` gets the points at wait, wait + every, ..."""
+    """Play rows; the points at wait, wait + every, ... are written to ``pages``."""
     learner._shelve()
     done = written = 0
     while done < len(rows):
@@ -176,7 +176,7 @@ def _compiled(
 
 
 def _count(learner: Bandit, played: int) -> None:
-    """Count plays before they are made: after an interrupt they may be lost, but never made again."""
+    """Count plays before they are made: an interrupt may lose them, but must not let them be made again."""
     learner._directions.row += played
     learner._asked += played
     learner._answered += played
@@ -185,7 +185,7 @@ def _count(learner: Bandit, played: int) -> None:
 
 
 def _counts(learner: Bandit, whose: Digests | None, step: int, pace: int) -> NDArray[np.bool_]:
-    """Which records count; empty where all do."""
+    """Which records count; empty if all do."""
     if whose is None:
         return _ALL
     assert learner._persons is not None
@@ -202,9 +202,9 @@ def _stretch(
     pages: FloatArray,
     values: FloatArray,
 ) -> None:
-    """Plays of one round."""
+    """Make plays of one round."""
     plan, directions, count = learner._plan, learner._directions, len(rows)
-    learner._response.work_on(count)  # first, because an oracle of the user's own may fail
+    learner._response.work_on(count)  # first, because a user-defined set may fail
     here = slice(directions.row, directions.row + count)
     outer = directions.outer[here]
     learner._in_round += count
@@ -241,7 +241,7 @@ def _swift(
     pages: FloatArray,
     values: FloatArray,
 ) -> int:
-    """Many rounds of one play each; how many."""
+    """Play many rounds of one play each; return their number."""
     plan, directions, geometry = learner._plan, learner._directions, learner._geometry
     rounds = min(plan.sums, plan.rounds - 1) - learner._round + 1
     most = min(rounds, len(rows), directions.ready())

@@ -1,10 +1,10 @@
-"""PRIVATEBANDIT: convex bandits over sets that have no cheap projection, with privacy almost for free.
+"""PRIVATEBANDIT: convex bandits over sets without a cheap projection, with privacy at little cost in regret.
 
-Ene, Nguyen and Vladu, "Projection-Free Bandit Optimization with Privacy Guarantees" ([bandit]),
-Algorithm 1, with exact sensitivity; docs/algorithms/bandit.md.
+Ene, Nguyen and Vladu, "Projection-Free Bandit Optimization with Privacy Guarantees" ([bandit]), Algorithm 1, with
+exact sensitivity; docs/algorithms/bandit.md.
 
-With ``stale=True``, as in the paper, the decision of a round answers to all rounds but the last
-two. That is what lets its oracle calls be spread, one to a play.
+With ``stale=True``, as in the paper, the decision of a round responds to all rounds but the last two. This allows its
+calls of the linear minimiser to be spread, one per play.
 """
 
 from __future__ import annotations
@@ -21,72 +21,74 @@ from reticent.sets import ConvexSet
 
 
 class ProjectionFreeBandit(Bandit):
-    """A private learner that sees only the loss of the point it played, and needs only a linear minimiser.
+    """A private bandit learner that sees only the loss of the point it played, and needs only a linear minimiser.
 
     Parameters
     ----------
     set : ConvexSet
-        Where points live; a flat set is played in its affine hull.
-    budget : Budget
-        What may be spent in the learner's whole life. All of it is spent when the learner is built. The ages of a
-        promise that fades count rounds of plays.
+        The set of points; a flat set is played in its affine hull.
+    budget : Budget, optional
+        What may be spent in the learner's whole life. All of it is spent when the learner is built. Required unless
+        ``private=False``. The ages of a budget that fades count rounds of plays.
     lipschitz : float
         A bound on how fast losses change; it sets the range of values and the steps.
     horizon : int, optional
-        How many points will be asked for. ``None``: no limit that matters (rounds of 2^20 plays); epochs of
-        doubling length with constants of their own, and one endless total through all of them, or with a
-        tree a total for each, on different records.
+        Upper bound on the number of points that will be asked for. Without one there are epochs of doubling length
+        with constants of their own: one endless total runs through all of them (up to rounds of 2^20 plays) or, with
+        a tree, each has a total of its own, on different records.
     values : (float, float), optional
-        The range of losses; values outside are clipped. By default ``(0, lipschitz * diameter)``,
-        that of a loss that is 0 somewhere on the set.
+        The range of losses, to which values are clipped. By default ``(0, lipschitz * diameter)``, that of a loss
+        that is 0 somewhere on the set.
     total : {"correlated", "tree", "independent", "auto"}
-        How the batches' sums are released: ``"auto"`` is correlated noise where delta allows it,
-        else a tree.
+        The running total that carries the noise: ``"auto"`` is correlated noise if delta allows it, else a tree.
     noise : {"gaussian", "gamma", "laplace"}, optional
-        By default Gaussian where delta allows it, else Gamma.
+        Distribution of the noise; by default Gaussian if delta allows it, else Gamma.
     smoothing : float, optional
-        Radius of the sphere on which points are played around the decision.
+        Radius of the sphere around the decision on which points are played; by default from theory.
     feasibility : {"shrink", "overflow"}
-        ``"shrink"`` pulls decisions toward the center of the inner ball, so that every point lies in
-        the set. ``"overflow"``: losses are defined outside, and points may lie up to ``smoothing``
-        from the set.
+        ``"shrink"`` moves decisions towards the centre of the inner ball, so that every point is in the set. With
+        ``"overflow"`` points may be up to ``smoothing`` outside the set, where losses must be defined.
     batches : int, optional
-        How many rounds the horizon (or an epoch) is cut into; by default its square root.
+        Number of rounds into which the horizon (or an epoch) is divided; by default its square root.
     step : float, optional
         A constant step; by default one that follows the noise so far.
     stale : bool
-        Whether oracle calls are spread over the round, as in the paper, so that no ``ask`` is slow;
-        otherwise all of a round's are made at its beginning, with all totals up to then.
+        Whether calls of the linear minimiser are spread over the round, as in the paper, so that no ``ask`` is slow.
+        Otherwise all calls of a round are made at its beginning, with all totals up to then.
     centring : {"adaptive", "middle"}
-        What a value is compared with: a baseline that follows the losses, learnt from what is
-        released, or the middle of the range. The first has far less variance and a little more
-        privacy noise, and clips values that are far from the baseline though within the range.
+        What is subtracted from a value: a baseline that follows the losses, learnt from what is released, or the
+        middle of the range. The former has far less variance and slightly more privacy noise, and clips values that
+        are far from the baseline although they are within the range.
     calibration : str
-        ``"exact"``, or the name of prescribed noise and constants (`reticent.privacy.prescribed`); the
-        guarantee reports the truth about that, too.
+        ``"exact"``, or the name of a calibration that prescribes the noise and constants
+        (`reticent.privacy.prescribed`); the guarantee reports what that noise really gives.
     mirror : {"euclidean", "entropy"} or Mirror
-        What keeps decisions near the start; the entropy needs a simplex, and no oracle.
+        What keeps decisions near the start. The entropy needs a simplex, and no linear minimiser.
     private : bool
-        ``False``, without a budget, is the baseline that is not private (Garber and Kretzu 2020).
+        ``False``, without a budget, is the baseline without privacy (Garber and Kretzu 2020).
     patience : int
-        An open ticket is closed as a null record after so many further plays.
+        Number of further plays after which an open ticket is closed as a null record.
     participation : Participation, optional
-        How often a person may be answered for (`reticent.privacy.Participation`): all values of a person are then
-        protected together, and ``tell`` takes ``person``. Steps are rounds: in each of them one value of a
-        person counts, and ``min_gap`` counts rounds. By default single values are protected.
+        How often a person's value may count (`reticent.privacy.Participation`). All values of a person are then
+        protected together, and ``tell`` takes ``person``. Steps are rounds: one value of a person counts in each
+        round, and ``min_gap`` counts rounds. By default single values are protected.
     seed : int, optional
-        Seed of the noise, for experiments only; the guarantee says so.
+        Seed of the noise and of the directions, for experiments only; the guarantee says so.
     noise_precision : {"lattice", "float"}
         ``"float"`` is faster but for simulations only; the guarantee says so.
 
     Attributes
     ----------
     clipped : int
-        How many values were clipped so far. A diagnostic: it reads private data.
+        Number of values that were clipped so far. A diagnostic: it reads private data.
+
+    See Also
+    --------
+    ProjectedBandit : A baseline for sets with a projection.
 
     Examples
     --------
-    Prices for three goods whose sum is fixed; only the loss of the prices shown is seen.
+    Prices for three goods whose sum is fixed; only the loss of the prices that were shown is seen.
 
     >>> import numpy as np
     >>> import reticent

@@ -1,11 +1,11 @@
-"""How a running total becomes a decision: argmin omega(x) + <slope, x>, in steps that can be spread.
+"""How a running total becomes a decision: argmin omega(x) + <slope, x>, in steps that can be spread over plays.
 
-Line 14 of [bandit], Algorithm 1, with its sign corrected (docs/errata.md). The conditional gradient
-takes one step at a time, so that a learner can take one with every play and no play is slow; a mirror
-map with a closed form, and a projection, answer at once.
+Line 14 of [bandit], Algorithm 1, with its sign corrected (docs/errata.md). The conditional gradient takes one step at
+a time, so a learner can take one with every play and no play is slow. A mirror map with a closed form, and a
+projection, respond at once.
 
-The first step of the conditional gradient has length one, so its starting point matters only
-through one gradient; k steps leave a gap of at most 2 D^2 / (k + 2).
+The first step of the conditional gradient has length one, so its starting point matters only through one gradient; k
+steps leave a gap of at most 2 D^2 / (k + 2).
 """
 
 from __future__ import annotations
@@ -24,7 +24,15 @@ from reticent.sets import ConvexSet
 
 
 class Response(ABC):
-    """A computation of the next decision that can be interrupted, saved and finished."""
+    """A computation of the next decision that can be interrupted, saved and finished.
+
+    Parameters
+    ----------
+    convex : ConvexSet
+        The set.
+    geometry : Geometry
+        Its geometry.
+    """
 
     def __init__(self, convex: ConvexSet, geometry: Geometry) -> None:
         self.set = convex
@@ -32,13 +40,13 @@ class Response(ABC):
         self.reset()
 
     def reset(self) -> None:
-        """Back to the center, with nothing to do."""
+        """Return to the centre, with nothing to do."""
         self.point = self.center.copy()
         self.slope = np.zeros(self.center.size)
         self.done = self.steps = 0
 
     def start(self, slope: FloatArray, steps: int) -> None:
-        """Begin to respond to a slope, in at most so many oracle calls."""
+        """Begin to respond to a slope, with at most ``steps`` calls of the linear minimiser."""
         self.slope = np.ascontiguousarray(slope, np.float64)
         self.done, self.steps = 0, steps
 
@@ -48,23 +56,23 @@ class Response(ABC):
 
     @abstractmethod
     def work(self) -> None:
-        """Do the next piece, if there is any left."""
+        """Do the next piece of work, if there is any left."""
 
     def work_and_place(
         self, base: FloatArray, radius: float, directions: FloatArray, row: int, out: FloatArray
     ) -> None:
-        """Do the next piece, and write the point base + radius * directions[row] into ``out``."""
+        """Do the next piece of work, and write the point base + radius * directions[row] into ``out``."""
         if self.done < self.steps:
             self.work()
         kernels.place_one(base, radius, directions, row, out)
 
     def work_on(self, pieces: int) -> None:
-        """Do the next few pieces."""
+        """Do the next few pieces of work."""
         for _ in range(min(pieces, self.steps - self.done)):
             self.work()
 
     def finish(self) -> FloatArray:
-        """Do what is left, and return the decision."""
+        """Do all remaining work, and return the decision."""
         self.work_on(self.steps - self.done)
         return self.point.copy()
 
@@ -81,7 +89,7 @@ class Response(ABC):
 
 
 class ConditionalGradient(Response):
-    """Frank and Wolfe's method with steps 2 / (i + 2): compiled where the set is, else in Python."""
+    """Frank and Wolfe's method with step sizes 2 / (i + 2), compiled if the set is, else in Python."""
 
     def __init__(self, convex: ConvexSet, geometry: Geometry, mirror: Mirror) -> None:
         super().__init__(convex, geometry)
@@ -92,10 +100,10 @@ class ConditionalGradient(Response):
         self.params = np.array(params, np.float64)
         self.gradient = np.empty(self.center.size)
         self.vertex = np.empty(self.center.size)
-        # a set of the library needs no check of a direction that is finite by construction
+        # the library's own sets need not check the direction, which is finite by construction
         plain = type(convex).linear_minimizer is ConvexSet.linear_minimizer
         self._oracle = convex._linear_minimizer if plain else convex.linear_minimizer
-        self._ahead = -1  # the step whose gradient is at hand
+        self._ahead = -1  # the step whose gradient has been computed already
 
     def start(self, slope: FloatArray, steps: int) -> None:
         super().start(slope, steps)
@@ -115,7 +123,7 @@ class ConditionalGradient(Response):
     def work_and_place(
         self, base: FloatArray, radius: float, directions: FloatArray, row: int, out: FloatArray
     ) -> None:
-        # one call from Python to what is compiled, where two or three would do the same
+        # one call of a compiled function instead of two or three
         if self.compiled:
             i = self.done if self.done < self.steps else -1
             kernels.ask(self.kind)(
@@ -158,7 +166,7 @@ class ConditionalGradient(Response):
         if self._is_euclidean:
             if self._ahead != self.done:
                 kernels.gradient(self.point, self.center, self.slope, self.gradient)
-            self._ahead = -1  # an oracle of the user's own may write into it, and then fail
+            self._ahead = -1  # a user-defined set may write into the gradient and then fail
             vertex = self._oracle(self.gradient)
         else:
             vertex = self._oracle(self.mirror.gradient(self.point, self.center) + self.slope)
@@ -171,7 +179,7 @@ class ConditionalGradient(Response):
 
 
 class ClosedForm(Response):
-    """A mirror map that solves its own problem, all at once."""
+    """The response of a mirror map that solves its own problem at once."""
 
     def __init__(self, convex: ConvexSet, geometry: Geometry, mirror: Mirror) -> None:
         super().__init__(convex, geometry)
@@ -192,7 +200,7 @@ class ClosedForm(Response):
 
 
 class Projection(Response):
-    """The exact response with the Euclidean map: a projection."""
+    """The exact response with the Euclidean map, which is a projection."""
 
     def start(self, slope: FloatArray, steps: int) -> None:
         super().start(slope, 1)
@@ -208,7 +216,7 @@ class Projection(Response):
 
 
 def respond(convex: ConvexSet, geometry: Geometry, mirror: Mirror) -> Response:
-    """The way to respond that a mirror map calls for."""
+    """The kind of response that a mirror map needs."""
     if mirror.solve(np.zeros(geometry.center.size), geometry.center) is not None:
         return ClosedForm(convex, geometry, mirror)
     return ConditionalGradient(convex, geometry, mirror)

@@ -1,12 +1,12 @@
-"""The rounds of a bandit: a decision for each, a batch of records, a private total, a response.
+"""The rounds of a bandit: in each a decision, a batch of records, a private total, and a response.
 
-The frame is NOISYOCO of [bandit] (Algorithm 2): the response to the running total of the rounds so
-far is the decision of the next one. Without a horizon, epochs of doubling length follow each other,
-each with constants of its own. With correlated noise one endless total runs through them; with a tree
-an epoch has its own, and earlier ones live on in what they released.
+This is NOISYOCO of [bandit] (Algorithm 2): the response to the running total of the rounds so far is the decision of
+the next one. Without a horizon, epochs of doubling length follow each other, each with constants of its own. With
+correlated noise one endless total runs through them; with a tree each epoch has its own total, and earlier epochs
+enter only through what they released.
 
-The end of a round is decided by the number of plays, never by values; so neighbouring streams of
-records have the same rounds, and a record is in one of them.
+The number of plays determines the end of a round, never values. So neighbouring streams of records have the same
+rounds, and a record is in one of them.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from reticent import checks
-from reticent.bandit import arguments, plan, totals
+from reticent.bandit import arguments, kernels, plan, totals
 from reticent.bandit.centring import Centring
-from reticent.bandit.directions import Directions
-from reticent.bandit.geometry import survey
+from reticent.bandit.geometry import Geometry, survey
 from reticent.bandit.mirror import Mirror
 from reticent.bandit.responses import Response
 from reticent.checks import FloatArray
@@ -31,6 +30,58 @@ from reticent.privacy.guarantee import with_details
 from reticent.sets import ConvexSet
 from reticent.state.persons import Persons
 from reticent.sums import Mechanism, RunningTotal
+
+_NUMBERS = 32768
+
+
+class Directions:
+    """Random unit vectors drawn ahead in blocks: ``inner`` in coordinates of the hull, ``outer`` in the space.
+
+    Directions are not noise: a played point reveals its direction. The guarantee relies only on directions being
+    independent of the records.
+    """
+
+    def __init__(self, geometry: Geometry, seed: int | None) -> None:
+        self._geometry = geometry
+        self._source = Source(seed)
+        self._begun_with = self._source.state()
+        self._rows = max(1, _NUMBERS // geometry.center.size)
+        self._set(np.empty((0, geometry.dim)))
+
+    def _set(self, inner: FloatArray) -> None:
+        self.inner = inner
+        self.outer = np.ascontiguousarray(self._geometry.lift(inner))
+        self.row = 0
+
+    def ready(self) -> int:
+        """Number of directions available from ``row`` on, at least one."""
+        left = len(self.inner) - self.row
+        if left:
+            return left
+        self._draw(self._rows)
+        return self._rows
+
+    def _draw(self, rows: int) -> None:
+        self._begun_with = self._source.state()
+        self._source.ratchet()
+        fresh = np.empty((rows, self._geometry.dim))
+        self._source.normals(fresh)
+        kernels.normalise(fresh)
+        self._set(fresh)
+
+    def state(self) -> dict[str, Any]:
+        if self.row == len(self.inner):
+            return {"source": self._source.state(), "block": [0, 0]}
+        return {"source": self._begun_with, "block": [len(self.inner), self.row]}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._source = Source.from_state(state["source"])
+        self._set(self.inner[:0])
+        rows, used = state["block"]
+        if used:
+            self._draw(rows)
+            self.row = used
+
 
 FEASIBILITY = ("shrink", "overflow")
 CENTRING = ("adaptive", "middle")
@@ -83,7 +134,7 @@ class Rounds(ABC):
         )
         if self.calibration != "exact" and self.horizon is None:
             raise ValueError(
-                f"{self.calibration} noise needs a horizon: give one, or calibration='exact'"
+                f"calibration={self.calibration!r} needs a horizon; set horizon=, or use calibration='exact'"
             )
         self._total_word, self._noise = "clean", "none"
         if self.budget is not None:
@@ -94,8 +145,8 @@ class Rounds(ABC):
         self._endless = self.horizon is None and self._total_word == "correlated"
         if self.participation is not None and self.horizon is None and not self._endless:
             raise ValueError(
-                f"total={self._total_word!r} without a horizon has a total for each epoch, and a person may be in "
-                "several of them; give a horizon, or a delta and total='correlated'"
+                f"total={self._total_word!r} without a horizon has one total per epoch, and a person may have "
+                "records in several epochs; set a horizon, or use delta > 0 and total='correlated'"
             )
         self._geometry = survey(set, self._shrinks)
         self._smoothing = arguments.smoothing_of(
@@ -116,7 +167,7 @@ class Rounds(ABC):
         self._begin()
 
     def _begin(self) -> None:
-        """Start over; the total of the first epoch is as its maker left it."""
+        """Start over, with the total of the first epoch as it was made."""
         if self._epoch > 0:
             self._total = None
             self._enter_epoch(0, 0.0, None)
@@ -133,16 +184,16 @@ class Rounds(ABC):
 
     @abstractmethod
     def _layout(self, plays: int) -> tuple[int, int]:
-        """Rounds and the length of one, for so many plays."""
+        """The number of rounds and their length, for this number of plays."""
 
     @abstractmethod
     def _make_response(self) -> Response:
-        """How totals become decisions."""
+        """The object that turns totals into decisions."""
 
     # The life of a learner -------------------------------------------------------------------------
 
     def _enter_epoch(self, epoch: int, before: float, seed: int | None) -> None:
-        """Make the plan and the total of an epoch; earlier ones live on in what they released."""
+        """Make the plan and the total of an epoch; earlier epochs enter only through what they released."""
         plays = self.horizon if self.horizon is not None else plan.FIRST_EPOCH << epoch
         rounds, batch = self._layout(plays)
         goes_on = self._endless and self._total is not None
@@ -151,7 +202,7 @@ class Rounds(ABC):
                 f"the next epoch would have rounds of {batch:,} plays, more than {plan.LARGEST_BATCH:,}, and the "
                 f"learner ends after {plays - plan.FIRST_EPOCH:,} plays; build a new one"
             )
-        # the last sums are not released where no decision would be made of them
+        # the last sums are not released if no decision would use them
         spare = 0 if self.horizon is None else (2 if self.stale else 1)
         sums = max(1, rounds - spare)
         made = plan.make(
@@ -189,15 +240,15 @@ class Rounds(ABC):
         last = self._last if epoch > 0 and self._endless else np.zeros(self._width)
         pending, gauge = total._blank(), total._gauge
         length = min(made.batch, made.plays)
-        # From here on nothing is called: an interrupt must not leave records clipped to the norm of
-        # one epoch on their way into the total of another.
+        # No calls from here on, because an interrupt must not leave records clipped to the norm of one epoch
+        # that would then enter the total of another.
         self._epoch, self._plan, self._total, self._error = epoch, made, total, error
         self._centring, self._pending, self._gauge, self._last = centring, pending, gauge, last
         self._sums_in_total, self._round, self._in_round, self._length = 0, 1, 0, length
 
     @property
     def _width(self) -> int:
-        """Length of a record's vector: the estimate, and what the baseline is learnt from."""
+        """Length of a record's vector: the estimate, and the entries from which the baseline is learnt."""
         return self._geometry.dim + (2 if self._watches else 0)
 
     def _error_of(self, sums: int, plays: int) -> float:
@@ -209,7 +260,7 @@ class Rounds(ABC):
         return self._describe(self.budget, sums, plays, 1.0).error(sums)
 
     def _describe(self, budget: Budget, sums: int, plays: int, norm: float) -> Mechanism:
-        """The total of an epoch, or of all of them: one addition a batch, the sensitivity of one record."""
+        """The total of an epoch, or of all of them: one addition per batch, with the sensitivity of one record."""
         facts: dict[str, Any] = {"noise": self._noise}
         if self.participation is not None:
             facts["participation"] = self.participation
@@ -220,7 +271,7 @@ class Rounds(ABC):
             rule = prescribed.Calibration(self.calibration, "bandit", tuple(known.items()))
             facts |= {"estimator": "plain", "calibration": rule}
         elif self.horizon is None and self._noise != "gaussian":
-            # every epoch makes the same promise, and only the pure one is the same for all lengths
+            # every epoch must have the same guarantee, and only a pure one is the same for all lengths
             budget = budget.with_(delta=0.0)
         return MECHANISMS[self._total_word](
             self._width,
@@ -228,13 +279,13 @@ class Rounds(ABC):
             budget=budget,
             norm=norm,
             noise_precision=self.noise_precision,
-            # late values of earlier epochs included; an endless total has room for a batch at a time
+            # including late values of earlier epochs; an endless total has room for one batch at a time
             records=(plan.LARGEST_BATCH if self._endless else plays) + self.patience,
             **facts,
         )
 
     def _prescribed(self, plays: int) -> tuple[float, float] | None:
-        """Smoothing radius and step, where the calibration has some of its own."""
+        """Smoothing radius and step, if the calibration prescribes them."""
         if self.calibration == "exact":
             return None
         found: tuple[float, float] = prescribed.find(self.calibration, "bandit-constants")(
@@ -284,7 +335,7 @@ class Rounds(ABC):
 
     @property
     def _persons(self) -> Persons | None:
-        """The table of persons, kept by the total; rounds are its steps."""
+        """The table of persons, which the total keeps; its steps are rounds."""
         return None if self.budget is None else self._total._persons
 
     def _set_round(self, number: int, done: int) -> None:
@@ -293,11 +344,11 @@ class Rounds(ABC):
         self._length = min(made.batch, made.plays - (number - 1) * made.batch)
 
     def _prepare_play(self) -> int:
-        """Make the next play possible, and say how many plays are left of its round."""
+        """Make the next play possible, and return how many plays are left in its round."""
         if self._in_round == self._length:
             if self.horizon is not None and self._round == self._plan.rounds:
                 raise ValueError(
-                    f"the horizon of {self.horizon} plays is used up; build the learner with a larger horizon, "
+                    f"the horizon of {self.horizon} plays has been reached; build the learner with a larger horizon, "
                     "or with horizon=None for epochs of doubling length"
                 )
             self._close_round()
@@ -307,9 +358,9 @@ class Rounds(ABC):
         return self._length - self._in_round
 
     def _close_round(self) -> None:
-        """Release the batch's sum where it is needed, and go on to the next round or epoch."""
+        """Release the batch's sum if it is needed, and go on to the next round or epoch."""
         if self.stale:
-            self._point = self._response.finish()  # first: an oracle of the user's own may fail
+            self._point = self._response.finish()  # first, because a user-defined set may fail
             self._rebase()
         made = self._plan
         if self._round <= made.sums and self._sums_in_total < self._round:
@@ -326,7 +377,7 @@ class Rounds(ABC):
             self._response.start(slope, self._plan.batch)
 
     def _read(self, released: FloatArray) -> None:
-        """From a released total to the sum of gradients, and to what values are compared with."""
+        """Update the sum of gradients, the baseline and the clip from a released total."""
         n, grown = self._geometry.dim, released - self._last
         self._last = released
         gain = self._centring.gain * self._plan.scale
@@ -336,7 +387,7 @@ class Rounds(ABC):
             self._sum_of_gradients *= weight
 
     def _is_worth_it(self) -> bool:
-        """Whether a response that is begun in this round will be played."""
+        """Whether a response that is started in this round will be played."""
         return self.horizon is None or not self.stale or self._round < self._plan.rounds
 
     def _rebase(self) -> None:
@@ -345,7 +396,7 @@ class Rounds(ABC):
 
 
 def _child_seeds(seed: int | None) -> tuple[int | None, int | None]:
-    """One for the directions, one for the noise."""
+    """One seed for the directions and one for the noise."""
     if seed is None:
         return None, None
     words = np.random.SeedSequence(seed).generate_state(2, np.uint64)

@@ -1,8 +1,8 @@
-"""Points to play, and the tickets by which their values may come late, out of order, or never.
+"""Points to play, which are also the tickets by which their values may come late, out of order, or never.
 
-When a batch ends is decided by the number of points asked for, never by the values told. A value
-that comes late enters the batch in which it comes; one that never comes is a null record. Either
-way a record enters one batch, which is all that privacy needs.
+The number of points asked for determines when a batch ends, never the values told. A value that comes late enters the
+batch in which it comes; one that never comes is a null record. Either way a record enters one batch, which is all
+that privacy needs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Ticket(np.ndarray[Any, np.dtype[np.float64]]):
     Attributes
     ----------
     number : int
-        Give it, or the ticket itself, to ``tell`` with the value; 0 for arrays made from a ticket.
+        Pass it, or the ticket itself, to ``tell`` with the value; 0 for arrays made from a ticket.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def issue(point: FloatArray, number: int) -> Ticket:
 
 
 class Desk:
-    """Open tickets other than the newest: each with its direction and the scale of its estimate."""
+    """Open tickets other than the newest, each with its direction and the scale of its estimate."""
 
     def __init__(self, patience: int) -> None:
         self.patience = patience

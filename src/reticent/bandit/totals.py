@@ -1,11 +1,10 @@
-"""The running totals of the bandits: one addition a batch, the sensitivity of one record.
+"""The running totals of the bandits: one addition per batch, with the sensitivity of one record.
 
-A batch adds the sum of many records to the total, each clipped to the norm by itself. A record lies
-in one batch, so it moves the total by no more than its own norm, however many records the batch
-holds. See docs/algorithms/bandit.md.
+A batch adds the sum of many records to the total, each of which is clipped to the norm. A record is in one batch, so
+it moves the total by at most its own norm, however many records the batch contains. See docs/algorithms/bandit.md.
 
-``norm`` is the bound on one record, and nothing clips the sum of the batch: what a total absorbs are sums of
-records that `kernels.take` has clipped and truncated one by one, never a vector of the caller's own.
+``norm`` is the bound on one record, and the sum of the batch is not clipped: what a total absorbs are sums of records
+that `kernels.take` has clipped and truncated one by one, never a vector from the caller.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ WORDS = ("auto", "correlated", "tree", "independent")
 
 
 class Clean:
-    """The same interface without noise, for the baseline that is not private."""
+    """The same interface without noise, for the baseline without privacy."""
 
     steps = 0
 
@@ -33,7 +32,7 @@ class Clean:
         self.dim = dim
         self._total = np.zeros(dim)
 
-    _gauge = (1e150, 1.0)  # no limit, but for what is not finite
+    _gauge = (1e150, 1.0)  # no limit, except that records must be finite
 
     def error(self, t: int) -> float:
         return 0.0
@@ -75,7 +74,7 @@ def check(total: str, noise: str | None, calibration: str, budget: Budget) -> tu
     if calibration != "exact":
         if word not in ("auto", "tree"):
             raise ValueError(
-                f"calibration={calibration!r} prescribes the noise of a tree: leave total out, got {total!r}"
+                f"calibration={calibration!r} prescribes the noise of a tree; leave out total, got {total!r}"
             )
         return "tree", noise or ("laplace" if budget.delta == 0 else "gaussian")
     if word == "auto":
@@ -83,7 +82,7 @@ def check(total: str, noise: str | None, calibration: str, budget: Budget) -> tu
     if word == "correlated":
         if noise not in (None, "gaussian"):
             raise ValueError(
-                f"correlated noise is Gaussian, got noise={noise!r}; use total='tree', or leave noise out"
+                f"correlated noise is Gaussian, got noise={noise!r}; use total='tree', or leave out noise"
             )
         kind = "gaussian"
     else:

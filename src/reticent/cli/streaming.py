@@ -12,10 +12,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType, TracebackType
 from typing import IO, Any
 
 import numpy as np
@@ -25,9 +27,53 @@ from reticent.cli.console import Console, Rate
 from reticent.cli.diagnostics import Diagnostics
 from reticent.cli.errors import Refused
 from reticent.cli.options import Bad, LearnOptions, word
-from reticent.cli.signals import Stopper
 from reticent.tables import Encoded, Encoder, Model, Source, open_records
 from reticent.tables.sources import STDIN
+
+
+class Stopper:
+    """A context in which SIGINT and SIGTERM set a flag: the first asks, the second one insists.
+
+    Nothing is raised from the handler. Whoever works in steps looks at ``asked`` between them, so a
+    stop never falls into the middle of an update.
+
+    Examples
+    --------
+    >>> import os, signal
+    >>> with Stopper(note="") as stopper:
+    ...     os.kill(os.getpid(), signal.SIGTERM)
+    ...     print(stopper.asked, stopper.status)
+    True 143
+    """
+
+    def __init__(self, note: str) -> None:
+        self.asked = False
+        self.status = 0
+        self._note = note
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Stopper:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._ask)
+        return self
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        self.asked, self.status = True, 128 + number
+        # from now on as if this context were not there
+        for each, handler in self._before.items():
+            signal.signal(each, handler)
+        if self._note:
+            sys.stderr.write(f"\n{self._note}\n")
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
 
 DECISIONS = "decisions.jsonl"
 _PAGE_SECONDS = 0.25  # a file's decisions leave, and its state is saved, about this often

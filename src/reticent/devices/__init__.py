@@ -1,6 +1,6 @@
-"""Arrays on devices: passes over records run where the records lie; noise and accounting stay on the host.
+"""Arrays on devices: passes over records run where the records are; noise and accounting stay on the host.
 
-An estimator's ``fit`` takes arrays of PyTorch, CuPy or another library of the array API as they are (docs/scale.md).
+An estimator's ``fit`` accepts arrays of PyTorch, CuPy or another library of the array API directly (docs/scale.md).
 """
 
 from reticent.devices.records import DeviceLabels, DeviceRows, OnDevice, is_device_array, on_device

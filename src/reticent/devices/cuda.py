@@ -1,8 +1,8 @@
-"""Passes over records on an NVIDIA device: one kernel that reads every row once, compiled by CuPy for what is asked.
+"""Passes over records on an NVIDIA device: one fused kernel that reads every row once, compiled by CuPy.
 
-Records of CuPy, PyTorch or any other library enter without a copy by ``__cuda_array_interface__``. Where CuPy is not
-installed, or rows are wider than a warp's registers, `reticent.devices.plain` does the same with plain
-array operations.
+Records of CuPy, PyTorch or any other library are used without a copy through ``__cuda_array_interface__``. If CuPy is
+not installed, or rows are wider than a warp's registers, `reticent.devices.plain` does the same with plain array
+operations.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ KINDS = (
     kernels.POISSON,
     kernels.CAPPED_LOGISTIC,
 )
-"""Losses that the kernel knows."""
+"""Losses that the kernel supports."""
 WIDEST = 1024
-"""Columns that the registers of a warp can hold."""
+"""Largest number of columns that the registers of a warp can hold."""
 UNITS = 1024.0
-"""Of 2^-53 and of the sum of absolute values: a bound on the rounding of each coordinate of a sum.
+"""Bound on the rounding of each coordinate of a sum, in units of 2^-53 times the sum of absolute values.
 
 256 rows in a register and their products, 5 rounds between groups, 4 warps, blocks 256 at a time on the device (twice
-for more than 6.7e7 records) and at most 256 in pairs on the host; and room to spare.
+for more than 6.7e7 records) and at most 256 in pairs on the host; and a safety margin.
 """
 _PER_REGISTER, _WARPS, _FOLD = 256, 4, 256
 _SOURCE = Path(__file__).with_name("pass.cu")
@@ -49,27 +49,27 @@ _C_TYPES = {
 _GIVEN = np.dtype(
     [("count", "i8"), *((name, "f8") for name in ("offset", "unit", "length", "p0", "p1", "bound"))]
 )
-"""`Numbers` of the kernel: one argument that is passed by value is quicker than seven."""
+"""`Numbers` of the kernel: passing one argument by value is faster than passing seven."""
 _AS_ONE = np.dtype(f"V{_GIVEN.itemsize}")
 _ROOM = 96 * 2**10 + 8 * (WIDEST + 1)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How a row is dealt out to threads.
+    """How a row is distributed over threads.
 
     Parameters
     ----------
     lanes : int
         Threads that share a row.
     numbers : int
-        Numbers of the row that each of them holds.
+        Numbers of the row per thread.
     wide : int
         Numbers that are loaded at once.
     groups : int
-        Rows that each of them holds at the same time.
+        Rows that each thread holds at the same time.
     stages : int
-        Batches of rows for which there is room on the multiprocessor: one is worked on, the others are on their way.
+        Batches of rows that fit on the multiprocessor: one is being processed, the others are being loaded.
     """
 
     lanes: int
@@ -96,7 +96,7 @@ class Layout:
         wide = 16 // itemsize
         while wide > 1 and (columns % wide or stride % wide or address % (wide * itemsize)):
             wide //= 2
-        # Measured on an H200, for 4 to 1,000 columns: few lanes, and as many rows as registers hold.
+        # Measured on an H200 for 4 to 1,000 columns: few lanes, and as many rows as registers hold, are fastest.
         lanes = 2 if columns * itemsize <= 48 else 4
         while lanes < 32 and lanes * 8 < columns:
             lanes *= 2
@@ -113,7 +113,7 @@ class Layout:
         return cls(lanes, numbers, wide, groups, 3 if 3 * groups * row <= room else 2)
 
     def shared(self, itemsize: int) -> int:
-        """Bytes that a block of threads needs for its batches."""
+        """Bytes of shared memory that a block of threads needs for its batches."""
         return _WARPS * 32 * self.numbers * self.groups * self.stages * itemsize
 
     @property
@@ -122,16 +122,16 @@ class Layout:
 
 
 def views(rows: Any, labels: Any, weights: Any) -> tuple[Any, Any, Any] | None:
-    """The same memory as CuPy sees it; None where the fused kernel cannot read it.
+    """The same memory as CuPy arrays; None if the fused kernel cannot read it.
 
     Parameters
     ----------
     rows : array
-        One row for each record.
+        One row per record.
     labels : array
-        One number for each record.
+        One number per record.
     weights : array or None
-        One for each record.
+        One weight per record.
     """
     if not hasattr(rows, "__cuda_array_interface__") and not hasattr(rows, "__dlpack__"):
         return None
@@ -200,30 +200,31 @@ def slope_sums(
     params: FloatArray,
     bound: float,
 ) -> FloatArray:
-    """The sum of the rows by their slopes at x.
+    """The sum of the rows times their slopes at x.
 
     Parameters
     ----------
     X : cupy.ndarray
-        One row for each record, as they came.
+        One row per record, as given.
     labels : cupy.ndarray
-        On the same device.
+        Labels, on the same device.
     weights : cupy.ndarray or None
-        On the same device.
+        Weights, on the same device.
     x : array
-        The point, its entry for the constant feature included.
+        Point, including its entry for the constant feature.
     form : Form
         How a row becomes the features of a loss.
     kind : int
-        Of the loss, as in `reticent.losses.kernels`.
+        Kind of the loss, from `reticent.losses.kernels`.
     params : array
-        Its parameters.
+        Parameters of the loss.
     bound : float
-        Slopes are clipped to this.
+        Bound to which slopes are clipped.
 
     Returns
     -------
     array of shape (dim,)
+        The sum, on the host.
     """
     import cupy
 

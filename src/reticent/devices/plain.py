@@ -1,7 +1,7 @@
-"""Passes over records with the operations that every array library has, in double precision, block by block.
+"""Passes over records with operations that every array library has, in double precision, block by block.
 
-The namespace of an array is found by array-api-compat, so PyTorch, CuPy and whatever follows the array API will do. A
-block is turned into double precision, cut and multiplied where the array lies; only sums leave the device.
+array-api-compat finds the namespace of an array, so PyTorch, CuPy and any library of the array API work. A block is
+converted to double precision, clipped and multiplied where the array is stored; only sums leave the device.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from reticent.losses import kernels
 from reticent.solve.blocks import Form
 
 ROWS = 2**10
-"""Rows that a library adds at a time, in whatever order."""
+"""Number of rows that a library adds at a time, in any order."""
 PARTS = 64
-"""Of these sums, so many are added next, likewise; what is left is added in pairs on the host."""
+"""Number of these sums that are added next in the same way; the rest is added in pairs on the host."""
 UNITS = float(ROWS + PARTS + 192)
-"""Of 2^-53: a bound on the rounding of a sum, products included, with room to spare.
+"""Bound on the rounding of a sum, products included, in units of 2^-53, with a safety margin.
 
-It is part of what a record can move, and of how well a minimiser can be certified: smaller is better.
+It enters the sensitivity and the certificate of a minimiser, so smaller is better.
 """
 LARGEST = 1.7976931348623157e308
 
@@ -33,7 +33,7 @@ def _softplus(xp: Any, m: Any) -> Any:
 
 
 def slopes(xp: Any, kind: int, params: Any, z: Any, y: Any) -> Any:
-    """The derivative of the loss in the predictor, of every record."""
+    """The derivative of each record's loss in its predictor."""
     if kind == kernels.LOGISTIC:
         return -y * _sigmoid(xp, -y * z)
     if kind == kernels.CAPPED_LOGISTIC:
@@ -50,7 +50,7 @@ def slopes(xp: Any, kind: int, params: Any, z: Any, y: Any) -> Any:
 
 
 def bends(xp: Any, kind: int, params: Any, z: Any, y: Any) -> Any:
-    """The second derivative, of every record; at a kink, that of one of its sides."""
+    """The second derivative of each record's loss; at a kink, that of one side."""
     if kind in (kernels.LOGISTIC, kernels.CAPPED_LOGISTIC):
         s = _sigmoid(xp, -y * z)
         b = s * (1.0 - s)
@@ -69,7 +69,7 @@ def bends(xp: Any, kind: int, params: Any, z: Any, y: Any) -> Any:
 
 
 def values(xp: Any, kind: int, params: Any, z: Any, y: Any) -> Any:
-    """The loss of every record."""
+    """The loss of each record."""
     if kind == kernels.LOGISTIC:
         return _softplus(xp, y * z)
     if kind == kernels.CAPPED_LOGISTIC:
@@ -102,9 +102,9 @@ def _no_code(kind: int) -> ValueError:
 
 
 def rows_in_form(xp: Any, rows: Any, form: Form) -> tuple[Any, Any, Any]:
-    """Rows in double precision, divided by the unit and cut, without the constant; which are cut, which not finite.
+    """Rows in double precision, divided by the unit and clipped; and which rows were clipped or are not finite.
 
-    A row that is not finite, or whose square is not, becomes zeros.
+    The constant is not appended. A row that is not finite, or whose squared norm is not, becomes zero.
     """
     wide = xp.astype(rows, xp.float64)
     square = xp.sum(wide * wide, axis=1)

@@ -1,8 +1,8 @@
 """Records in the memory of a device: passes run there, sums come back, noise and accounting stay on the host.
 
-`OnDevice` is to arrays of PyTorch, CuPy or any other library of the array API what `reticent.solve.blocks.InMemory` is
-to arrays of NumPy. Where CuPy is there and the array lies on an NVIDIA device, gradients come from one fused kernel
-(`reticent.devices.cuda`); everything else is plain array operations (`reticent.devices.plain`).
+`OnDevice` is the counterpart of `reticent.solve.blocks.InMemory` for arrays of PyTorch, CuPy or any other library of
+the array API. If CuPy is installed and the array is on an NVIDIA device, gradients come from one fused kernel
+(`reticent.devices.cuda`); everything else uses plain array operations (`reticent.devices.plain`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from reticent.solve.blocks import (
 )
 
 _NUMBERS = 2**26
-"""Numbers in double precision that a pass works on at a time: half a gigabyte."""
+"""Numbers in double precision that a pass processes at a time: half a gigabyte."""
 
 
 def is_device_array(X: Any) -> bool:
@@ -60,9 +60,9 @@ def on_device(X: Any, y: Any = None) -> tuple[DeviceRows, DeviceLabels | None]:
     Parameters
     ----------
     X : array
-        One row for each record, of a library that follows the array API.
+        One row per record, of a library that follows the array API.
     y : array, optional
-        One label for each record, of the same library on the same device, or in the host's memory.
+        One label per record, of the same library on the same device, or in the host's memory.
     """
     xp = array_api_compat.array_namespace(X)
     if X.ndim != 2 or int(X.shape[0]) == 0 or int(X.shape[1]) == 0:
@@ -79,7 +79,7 @@ def on_device(X: Any, y: Any = None) -> tuple[DeviceRows, DeviceLabels | None]:
         host = np.asarray(y)
         if host.dtype.kind not in "iufb":
             raise TypeError(
-                f"labels on a device must be numbers, got {host.dtype}; encode them, and name the numbers in classes="
+                f"labels on a device must be numbers, got {host.dtype}; encode them, and list the numbers in classes="
             )
         y = like(X, host)
     if tuple(y.shape) != (int(X.shape[0]),):
@@ -89,8 +89,8 @@ def on_device(X: Any, y: Any = None) -> tuple[DeviceRows, DeviceLabels | None]:
     places = array_api_compat.device(X), array_api_compat.device(y)
     if type(y) is not type(X) or places[0] != places[1]:
         raise ValueError(
-            f"X lies on {places[0]} ({type(X).__module__}) and y on {places[1]} ({type(y).__module__}); "
-            "move one of them"
+            f"X is on {places[0]} ({type(X).__module__}) and y on {places[1]} ({type(y).__module__}); move one of them "
+            "to the device of the other"
         )
     return DeviceRows(X), DeviceLabels(y)
 
@@ -139,7 +139,7 @@ class DeviceRows:
     def records(self, labels: Any, form: Form, check: LabelCheck) -> OnDevice:
         """Records for a solver: one pass reads and checks all of them."""
         if not isinstance(labels, DeviceLabels):
-            raise TypeError("y must be given along with X")
+            raise TypeError("y must be given with X")
         beyond = 0.0
         if check.by_value:
             check(labels.distinct(), 0)
@@ -151,7 +151,7 @@ class DeviceRows:
 
 
 def to_host(array: Any) -> Any:
-    """A NumPy array with the same numbers, in memory of its own."""
+    """A copy as a NumPy array."""
     if array_api_compat.is_torch_array(array):
         return array.detach().cpu().numpy().copy()
     if array_api_compat.is_cupy_array(array):
@@ -166,7 +166,7 @@ def like(array: Any, numbers: Any) -> Any:
 
 
 def signs(labels: Any, name: Any) -> Any:
-    """1 where a label is this class, else -1, as small integers in memory of our own."""
+    """1 for labels of this class, else -1, as small integers in a private copy."""
     xp = array_api_compat.array_namespace(labels)
     value = name.item() if isinstance(name, np.generic) else name
     return xp.astype(labels == value, xp.int8) * 2 - 1
@@ -179,19 +179,19 @@ class OnDevice:
     Parameters
     ----------
     rows : array
-        One row for each record, in single or double precision.
+        One row per record, in single or double precision.
     labels : array, optional
-        One number for each record, on the same device.
+        One number per record, on the same device.
     weights : array, optional
-        One for each record, of NumPy or on the same device.
+        One weight per record, of NumPy or on the same device.
     form : Form
         How a row becomes the features of a loss.
     labels_are : AsGiven, IsClass or Within
-        What the labels stand for.
+        Meaning of the labels.
     clipped : int, optional
-        How many rows are longer than their form allows, if somebody has looked.
+        Number of rows that are longer than their form allows, if it has been counted.
     beyond : float
-        How many labels are beyond their bounds.
+        Number of labels beyond their bounds.
     """
 
     rows: Any
@@ -217,10 +217,10 @@ class OnDevice:
 
     @property
     def units(self) -> float:
-        """Of 2^-53: how far rounding may take a sum from the exact one, relative to the sum of norms."""
+        """Bound on the rounding of a sum, in units of 2^-53 times the sum of norms."""
         return (
             plain.UNITS
-        )  # no less than the kernel's: which of the two runs must not change the noise
+        )  # no less than the kernel's: the noise must not depend on which of the two runs
 
     @cached_property
     def _labels(self) -> Any:
@@ -244,7 +244,7 @@ class OnDevice:
 
     @cached_property
     def identity(self) -> list[int]:
-        """Which records these are: checksums, for which they travel to the host once."""
+        """Checksums that identify the records; the records are copied to the host once for that."""
         others = (a for a in (self.labels, self._weights) if a is not None)
         blocks = itertools.chain(DeviceRows(self.rows).blocks(), map(to_host, others))
         return [checksum(np.ascontiguousarray(block)) for block in blocks]
@@ -270,12 +270,13 @@ class OnDevice:
 
     def matrix(self) -> Any:
         raise TypeError(
-            "this solver reads all records at once, on the host: call fit with a NumPy array, or choose a solver that "
-            "goes by passes (objective-perturbation, sufficient-statistics, gradient-descent)"
+            "this solver needs all records in the host's memory: call fit with a NumPy array, or choose a solver "
+            "that works by "
+            "passes (objective-perturbation, sufficient-statistics, gradient-descent)"
         )
 
     def chunks(self, numbers: int = _NUMBERS) -> Iterator[tuple[Any, Any, Any, Any, Any]]:
-        """Rows in their form, a constant included, labels, weights, and which were cut and which finite."""
+        """Rows in their form, with the constant, labels, weights, and which rows were clipped or are not finite."""
         xp, (count, dim) = self._xp, self.shape
         size = plain.ROWS * max(1, numbers // (plain.ROWS * dim))
         for start in range(0, count, size):
@@ -403,4 +404,4 @@ _RUNS: dict[Any, Callable[[OnDevice, Any], Iterator[FloatArray]]] = {
     passes.Survey: _survey,
     passes.Products: _products,
 }
-"""The device's own way of every pass."""
+"""The implementation of every pass on a device."""

@@ -1,10 +1,10 @@
 """A private running total in the memory of a device, for vectors as long as embedding tables.
 
-It runs what `reticent.sums.CorrelatedMechanism` describes: noise in single precision, innovations from ChaCha12
-(Bernstein), keyed by the operating system; the clean total as whole numbers of a unit, so that adding never rounds;
-buffers and total in one sweep over memory. The lattice is refused: what a device's fused operations round of the noise
-is not certified. A key is used for one step and then replaced by a hash of it, so that a later state tells nothing of
-earlier noise.
+It runs what `reticent.sums.CorrelatedMechanism` describes: noise in single precision, from ChaCha12 (Bernstein) keyed
+by the operating system; the clean total as integer multiples of a unit, so that additions are exact; buffers and total
+in one sweep over memory. Noise on the lattice is refused, because the rounding of a device's fused operations is not
+certified. A key is used for one step and then replaced by its hash, so that a later state reveals nothing about earlier
+noise.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _PURPOSE = b"device total"
 _SOURCE = Path(__file__).with_name("total.cu")
 _SPREAD, _MANY, _PIECES = 128, 16, 528
 _MARGIN = 2.0**-19
-"""Vectors are cut at the norm less this share of it, so that a second look in single precision finds no excess."""
+"""Vectors are clipped to the norm less this share of it, so that checking in single precision finds no excess."""
 _MOST_AT_ONCE = 2**15
 _BITS = 32
 _MOST = 2**30
-"""So many vectors are at most 2^62 units long, which leaves room for the noise in 64 bits."""
+"""This many vectors are at most 2^62 units long, which leaves room for the noise in 64 bits."""
 _SMALLEST = 2.0**-90
 _VERSION = 2
 _TO_HOST = 2  # cudaMemcpyDeviceToHost
@@ -45,17 +45,17 @@ _PLAN = np.dtype(
     [*((name, "u8") for name in _POINTERS), ("steps", "i8"), ("dim", "i8"), ("limit", "f8"), ("key", "u8", 4),
      ("sigma", "f4"), ("unit", "f4"), ("per", "f4")], align=True,
 )  # fmt: skip
-"""`Plan` of the kernels: one argument that is passed by value is many times as quick as twenty."""
+"""`Plan` of the kernels: passing one argument by value is much faster than passing twenty."""
 
 
 def next_key(key: bytes) -> bytes:
-    """The key of the step after; there is no way back."""
+    """The key of the next step; it cannot be inverted."""
     return hashlib.blake2b(key, digest_size=32, person=_PURPOSE).digest()
 
 
 @functools.cache
 def _module(filter: Toeplitz, wide: int, long: bool) -> Any:
-    """Its kernels. The filter is part of the code: its numbers would otherwise take registers."""
+    """The compiled kernels. The filter is part of the code, because its numbers would otherwise occupy registers."""
     import cupy
 
     gap, weight = (
@@ -74,18 +74,22 @@ class DeviceTotal:
     Parameters
     ----------
     mechanism : CorrelatedMechanism
-        What was decided before the first record; ``noise_precision`` must be ``"float"``.
+        Description of the total; its ``noise_precision`` must be ``"float"``.
     seed : int, optional
-        Of the noise, for experiments; the guarantee says so. None is keyed by the operating system.
+        Seed of the noise, for experiments; the guarantee says so. None is keyed by the operating system.
 
     Attributes
     ----------
     steps : int
-        How many vectors there have been.
+        Number of vectors so far.
     clipped : int
-        How many were scaled down to the norm. A diagnostic: it reads private data.
+        Number of vectors that were scaled down to the norm. A diagnostic that reads private data.
     guarantee : Guarantee
-        What is promised.
+        Guarantee for all totals together.
+
+    See Also
+    --------
+    reticent.sums.Correlated : The same total on the host.
     """
 
     def __init__(self, mechanism: CorrelatedMechanism, *, seed: int | None = None) -> None:
@@ -102,7 +106,7 @@ class DeviceTotal:
         self._hold(np.zeros(mechanism.dim, dtype=np.int64), cupy.zeros(shape, dtype=cupy.float32))
 
     def _hold(self, total: Any, buffers: Any) -> None:
-        """Put on the device what it needs there."""
+        """Allocate what the device needs."""
         import cupy
         import cupyx
 
@@ -121,12 +125,14 @@ class DeviceTotal:
             )
         if mechanism.noise_precision != "float":
             raise ValueError(
-                "noise on a lattice is not certified on a device; describe the total with noise_precision='float', and "
-                "the guarantee will say so, or run it on the host"
+                "noise on a lattice is not certified on a device; use a mechanism with noise_precision='float' (the "
+                "guarantee "
+                "will say so), or run it on the host"
             )
         if mechanism.participation is not None:
             raise ValueError(
-                "a total on a device counts no persons; describe it without participation, or run it on the host"
+                "a total on a device does not support persons; use a mechanism without participation, or run it on "
+                "the host"
             )
         if not _SMALLEST <= mechanism.norm <= 1.0 / _SMALLEST:
             raise ValueError(
@@ -155,7 +161,7 @@ class DeviceTotal:
         plan["dim"], plan["unit"], plan["per"] = mechanism.dim, unit, 1.0 / unit
         plan["limit"] = mechanism.norm * (1.0 - _MARGIN)
         plan["sigma"] = mechanism.scale() * extra
-        # what is added is measured to 2^-21 of itself; its square in units
+        # what is added is measured with a relative error of 2^-21; its square in units
         self._most_units = (mechanism.norm / unit * (1.0 - 2.0**-21)) ** 2
 
     def error(self, t: int) -> float:
@@ -168,17 +174,27 @@ class DeviceTotal:
         Parameters
         ----------
         vector : array
-            Of CuPy or PyTorch, on the device, in single precision.
+            A float32 array of CuPy or PyTorch on the device.
+
+        Returns
+        -------
+        array
+            The noisy total.
         """
         return self._play(vector, 1)
 
     def run(self, vectors: Any) -> Any:
-        """Add several vectors, one row each; returns all noisy totals.
+        """Add several vectors, one per row; returns all noisy totals.
 
         Parameters
         ----------
         vectors : array of shape (steps, dim)
-            Of CuPy or PyTorch, on the device, in single precision.
+            A float32 array of CuPy or PyTorch on the device.
+
+        Returns
+        -------
+        array of shape (steps, dim)
+            The noisy totals.
         """
         return self._play(vectors, 2)
 
@@ -189,7 +205,7 @@ class DeviceTotal:
         if not isinstance(given, cupy.ndarray):
             if not hasattr(given, "__cuda_array_interface__"):
                 raise TypeError(
-                    f"vectors must lie on the device, got {type(given)}; move them there"
+                    f"vectors must be on the device, got {type(given)}; move them there"
                 )
             rows = cupy.asarray(given)
         if rows.ndim != axes or rows.shape[-1] != self.mechanism.dim or rows.dtype.char != "f":
@@ -209,11 +225,13 @@ class DeviceTotal:
         if self._lease.furthest != self.steps:
             self._lease.check(self.steps, "total")
         if self.steps + count > _MOST:
-            raise ValueError(f"a total on a device counts at most {_MOST:,} vectors; begin another")
+            raise ValueError(
+                f"a total on a device counts at most {_MOST:,} vectors; start another one"
+            )
         if self.steps + count > self.mechanism.last_step:
             raise ValueError(
-                f"{count} more steps go beyond the horizon of {self.mechanism.last_step}; build it with a larger "
-                "one, or with horizon=None"
+                f"{count} more steps exceed the horizon of {self.mechanism.last_step}; use a larger horizon, or "
+                "horizon=None"
             )
 
     def _get_ready(self, wide: int, count: int) -> None:
@@ -237,7 +255,7 @@ class DeviceTotal:
             self._get_ready(wide, count)
         survey, play = self._ready[2]
         plan["rows"] = address
-        survey((_PIECES, count), (256,), (self._argument,))  # changes nothing that is kept
+        survey((_PIECES, count), (256,), (self._argument,))  # changes no state
         stream, answer = cupy.cuda.get_current_stream(), self._answer[: 2 * count]
         try:
             out = cupy.empty(rows.shape, dtype=cupy.float32)
@@ -251,11 +269,11 @@ class DeviceTotal:
                 words = cupy.asarray(words)
                 plan["keys"] = words.data.ptr
         except BaseException:
-            stream.synchronize()  # the next call, on whatever stream, uses the same room
+            stream.synchronize()  # the next call, on whatever stream, uses the same buffers
             raise
         plan["out"] = out.data.ptr
         answer.fill(math.nan)
-        # All memory is there; from here on the noise of these steps is spent, whatever happens.
+        # All memory is allocated; from here on the noise of these steps is spent, whatever happens.
         self._lease.furthest = self.steps + count
         self.steps += count
         self._key = keys[-1]
@@ -269,19 +287,20 @@ class DeviceTotal:
         if not most <= self._most_units:
             self._lease.spoil()
             raise RuntimeError(
-                "vectors were changed while they were being added; nothing is released, and this total cannot go on"
+                "vectors were changed while they were being added; nothing is released, and this total cannot continue"
             )
         if not longest < math.inf:
             raise ValueError(
-                f"vector {int(np.flatnonzero(~np.isfinite(norms))[0])} is not finite: it counts as a null record, and "
-                f"the totals of these {count} steps are not released"
+                f"vector {int(np.flatnonzero(~np.isfinite(norms))[0])} is not finite: it counts as a null record, "
+                "and the "
+                f"totals of these {count} steps are not released"
             )
         if longest > self.mechanism.norm:
             self.clipped += int(np.count_nonzero(norms > self.mechanism.norm))
         return out
 
     def state(self) -> dict[str, Any]:
-        """Everything that is needed to go on, the clean total included: a secret."""
+        """Everything that is needed to continue, including the clean total: a secret."""
         with self._lease.lock:
             self._lease.check(self.steps, "total")
             return {
@@ -292,7 +311,7 @@ class DeviceTotal:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        """The total that :meth:`state` described, which goes on; it was charged when it began."""
+        """The total that :meth:`state` described, which continues; it was charged when it began."""
         if state.get("kind") != cls.__name__ or state.get("version") != _VERSION:
             raise ValueError(
                 "this is not a state of a total on a device, or one of another version"
@@ -307,10 +326,11 @@ class DeviceTotal:
 
 
 def unit_of(mechanism: CorrelatedMechanism) -> float:
-    """What the clean total and the noise are whole numbers of: a power of two.
+    """The unit of the clean total and of the noise, a power of two.
 
-    It is 2^-32 of what is at least the norm, and at least 2^-52 of the noise's largest standard deviation, of which
-    64 bits then hold more than a thousand: noise that did not fit would leave the total bare.
+    It is 2^-32 times a number that is at least the norm, and at least 2^-52 times the largest standard deviation of the
+    noise, of which 64 bits then hold more than a thousand: noise that did not fit would leave the total unprotected.
+
 
     Examples
     --------
@@ -327,12 +347,13 @@ def unit_of(mechanism: CorrelatedMechanism) -> float:
 
 
 def rounded_weights(filter: Toeplitz) -> float:
-    """By which share of itself mu can grow if every weight is rounded to single precision.
+    """The relative increase of mu if every weight is rounded to single precision.
 
-    Weights ``(1 + e_j) om_j`` make the filter ``b (1 + sum_j e_j h_j)`` with ``h_j = om_j x / ((1 - th_j x) b)``. Its
-    inverse differs from that of ``b`` by a factor whose coefficients, but for the leading 1, have absolute sum at most
-    ``E / (1 - E)``, where ``E = 2^-24 sum_j |h_j|``; by Young's inequality the norm of innovations that a record
-    moves grows by no more. ``|h_j|`` is bounded by partial fractions over the poles ``1 / ze_i``.
+    Weights ``(1 + e_j) om_j`` give the filter ``b (1 + sum_j e_j h_j)`` with ``h_j = om_j x / ((1 - th_j x) b)``. Its
+    inverse differs from that of ``b`` by a factor whose coefficients, except for the leading 1, have an absolute sum of
+    at most ``E / (1 - E)``, where ``E = 2^-24 sum_j |h_j|``; by Young's inequality the norm of the innovations that a
+    record changes grows by at most that share. ``|h_j|`` is bounded by partial fractions over the poles ``1 / ze_i``.
+
 
     Examples
     --------

@@ -1,4 +1,8 @@
-"""Solvers that see all the data."""
+"""Private empirical risk minimisation: solvers that see all the data at once.
+
+Each solver takes a loss, a feasible set, records and a budget, and returns a `Fit`. docs/which.md says which one suits
+which problem.
+"""
 
 from reticent.erm.averaged_iterate import averaged_iterate
 from reticent.erm.exponential_mechanism import exponential_mechanism

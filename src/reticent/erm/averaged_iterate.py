@@ -1,11 +1,11 @@
-"""One pass of online learning, then noise on an average of its iterates: offline learning (POL).
+"""One pass of online learning, then noise on an average of its iterates (POL).
 
-Jain, Kothari and Thakurta, *Differentially private online learning*, section 5, Algorithm 6, with
-the factor 1/alpha that its noise had lost and exact sensitivities for the uniform average, the
-average with weights 1, 2, ..., and the last iterate. See docs/algorithms/averaged-iterate.md.
+Jain, Kothari and Thakurta, *Differentially private online learning*, section 5, Algorithm 6. The factor 1/alpha, which
+the printed noise lacks, is restored, and the sensitivities of the uniform average, of the average with weights 1, 2,
+..., and of the last iterate are exact. See docs/algorithms/averaged-iterate.md.
 
-A blanked record must still take its regularisation step. Skipping it would move later iterates by more
-than the bound; here the ridge belongs to every step.
+A blanked record must still take its regularisation step: skipping the step would move later iterates by more than the
+sensitivity. Here the ridge is part of every step.
 """
 
 from __future__ import annotations
@@ -38,16 +38,15 @@ NAME = "averaged iterate"
 AVERAGES = ("uniform", "weighted", "last")
 INNERS = ("implicit", "gradient")
 _DENSE = 2e8
-"""Numbers; larger sparse records are not made dense."""
+"""Larger sparse tables, in numbers of entries, are not made dense."""
 
 
 @specialised
 def _pass(kind, set_kind):
-    """One step for each record; x ends at the last iterate, mean at the average of all.
+    """Compile one pass over the records; x ends at the last iterate and mean at the average of all iterates.
 
-    loss: params, slope bound and the length that rows are cut to. rule: implicit or not, alpha
-    (the ridge), the largest step of the explicit method, weighted or not. Iterate t + 1 follows
-    record t.
+    loss: parameters, bound on the slope, and the norm to which rows are clipped. rule: implicit or not, alpha (the
+    ridge), the largest step of the explicit method, weighted or not. Iterate t + 1 follows record t.
     """
 
     @compiled
@@ -107,49 +106,57 @@ def averaged_iterate(
     Parameters
     ----------
     loss : Loss
-        A generalised linear loss; with ``inner="gradient"`` a smooth one.
+        Generalised linear loss; with ``inner="gradient"`` it must be smooth.
     set : set or None
-        Whose projection is compiled (balls, boxes, simplices, products, the whole space). None is a
-        ball around 0 with a radius chosen by theory.
+        Feasible set with a compiled projection (balls, boxes, simplices, products, the whole space). None is a ball
+        around 0 whose radius is computed from public numbers.
     X : array or CSR matrix
-        The records, one row each; sparse ones are made dense. They are clipped to the loss's
-        bounds.
+        Records, one per row; clipped to the loss's bounds. Sparse records are made dense.
     y : array, optional
-        Their labels.
+        Labels.
     budget : Budget
-        What the release may cost; ``delta`` must be above 0.
+        Privacy budget of the release; ``delta`` must be above 0.
     seed : int, optional
-        Of the noise, for experiments; the guarantee says so. None is a cryptographic generator.
+        Seed of the noise, for experiments; the guarantee says so. None uses a cryptographic generator.
     noise_precision : {"lattice", "float"}
-        Noise on a lattice leaks nothing through rounding; "float" is for simulations, and the
-        guarantee says so.
+        "lattice" rounds noisy values to a lattice, so that floating-point rounding reveals nothing; "float" is for
+        simulations, and the guarantee says so. Default: "lattice".
     callback : callable, optional
         Called with a :class:`reticent.trace.Moment` after each step; a true result stops the run.
     progress : bool
-        Whether to show a progress line.
+        Whether to show a progress line. Default: False.
     average : {"last", "weighted", "uniform"}
-        Which average of the iterates x_1, ..., x_T, T = n + 1. The last one moves by
-        L / (alpha T), the weighted average by less than twice that, the uniform one by ln T times.
+        Which average of the iterates x_1, ..., x_T, T = n + 1, is released. With implicit steps the sensitivity of the
+        last iterate is L / (alpha T), that of the weighted average less than twice as much, and that of the uniform
+        average about ln T times as much. Default: "last".
     inner : {"implicit", "gradient"}
-        Implicit or explicit gradient steps.
+        Implicit or explicit gradient steps. Default: "implicit".
     regularizer : float, optional
-        Weight of ``(1/2) ||x||^2`` in the *mean* loss beside the loss's own ridge; together they are
-        alpha, which must be above 0. By default the one that balances noise and bias.
+        Coefficient of ``(1/2) ||x||^2`` in the *mean* loss, in addition to the loss's own ridge; their sum alpha must
+        be above 0. By default it balances noise and bias.
     shuffle : bool
-        Whether to take the records in a random order that does not depend on them.
+        Whether to take the records in a random order, which does not depend on them. Default: True.
     calibration : str
-        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
-        reports the truth about that, too.
+        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`), for which the guarantee reports
+        the true privacy. Default: "exact".
 
     Returns
     -------
     Fit
+        The noisy average, its guarantee and a trace.
+
+    See Also
+    --------
+    objective_perturbation : Usually more accurate for generalised linear losses.
+    reticent.online.PerturbedIterates : The online method, which releases every iterate.
+
+    Fit
 
     Notes
     -----
-    The iterates are computed in floating point. A step rounds by at most ``(d + 64) 2^-53`` times
-    the largest iterate and contracts what came before, so the result is off by at most
-    ``8 T (d + 64) 2^-53`` times that; twice this is part of the sensitivity.
+    The iterates are computed in floating point. A step rounds by at most ``(d + 64) 2^-53`` times the largest iterate
+    and contracts earlier errors, so the result is off by at most ``8 T (d + 64) 2^-53`` times the largest iterate;
+    twice this is added to the sensitivity.
 
     Examples
     --------
@@ -181,18 +188,17 @@ def _plan(problem: OfflineProblem, set: Any, average: str, inner: str, regulariz
     problem = bounded(problem, set, NAME, projects=False)
     if problem.set.kernel is None:
         raise ValueError(
-            f"{NAME} needs a set with a compiled projection (a ball, a box, a simplex, a product of "
-            f"these, or the whole space), got {problem.set!r}; use erm.gradient_descent"
+            f"{NAME} needs a set with a compiled projection (a ball, a box, a simplex, a product of these, or the "
+            f"whole space), got {problem.set!r}; use erm.gradient_descent"
         )
     if sp.issparse(problem.A) and problem.count * problem.dim > _DENSE:
         raise ValueError(
-            f"{NAME} goes through dense rows, and {problem.count} x {problem.dim} sparse records are "
-            "too many for that; use erm.frank_wolfe or erm.objective_perturbation"
+            f"{NAME} works on dense rows, and {problem.count} x {problem.dim} sparse records are too large for that; "
+            "use erm.frank_wolfe or erm.objective_perturbation"
         )
     if inner == "gradient" and not math.isfinite(problem.smoothness):
         raise ValueError(
-            f"inner='gradient' needs a smooth loss, and {problem.loss!r} has kinks; use "
-            "inner='implicit'"
+            f"inner='gradient' needs a smooth loss, and {problem.loss!r} is not smooth; use inner='implicit'"
         )
     alpha = _curvature(problem, regularizer, average, inner)
     moved = _moved(problem, alpha, average, inner)
@@ -238,7 +244,7 @@ def _plan(problem: OfflineProblem, set: Any, average: str, inner: str, regulariz
 def iterate(
     problem: OfflineProblem, order: Any, alpha: float, average: str, inner: str
 ) -> FloatArray:
-    """The clean average: not private."""
+    """The average without noise; not private."""
     kind, params = problem.linear.kernel
     set_kind, set_params = problem.set.kernel
     x = np.zeros(problem.dim)
@@ -254,7 +260,7 @@ def iterate(
 
 
 def factor(count: int, average: str, inner: str) -> float:
-    """By how many L/alpha a blanked record can move the average of T = count + 1 iterates."""
+    """The sensitivity of the average of T = count + 1 iterates to blanking a record, in units of L/alpha."""
     T = count + 1
     if inner == "implicit":  # iterate t + 1 moves by L/(alpha (t + 1)), t = 1, ..., T - 1
         if average == "last":
@@ -274,7 +280,7 @@ def _harmonic(count: int) -> float:
 
 
 def _largest(problem: OfflineProblem, alpha: float) -> float:
-    """A bound on the norm of every iterate, and of a step."""
+    """A bound on the norm of every iterate and of every step."""
     return 2.0 * problem.norm / alpha + min(problem.set.norm_bound, problem.norm / alpha)
 
 
@@ -291,8 +297,7 @@ def _curvature(problem: OfflineProblem, regularizer: Any, average: str, inner: s
         alpha = own + checks.number(regularizer, "regularizer", low=0.0)
         if alpha == 0.0:
             raise ValueError(
-                f"{NAME} needs a strongly convex loss: regularizer must be above 0 for a loss "
-                "without a ridge, got 0"
+                f"{NAME} needs a strongly convex loss: regularizer must be above 0 for a loss without a ridge, got 0"
             )
         return alpha
     radius = reach(problem.set)

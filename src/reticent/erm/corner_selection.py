@@ -1,17 +1,16 @@
-"""The exponential mechanism over the corners of an l1 ball or a simplex, with few random draws.
+"""The exponential mechanism over the vertices of an l1 ball or a simplex, with few random draws.
 
-Naively each of the 2p corners gets a Gumbel number. Here candidates are grouped in blocks. The
-largest of m equal scores' Gumbels is one Gumbel plus ln m, so a block whose scores are at most V
-is *proposed* with weight m exp(V) by one Gumbel; a candidate of score q in it, picked uniformly, is
-then accepted with probability exp(q - V), and all begins anew if it is not. That is rejection
-sampling, so what is accepted has exactly the probability exp(q) / sum exp(q); the idea of few
-Gumbels for the many small scores is that of Mussmann, Levy and Ermon, *Fast amortized inference and
-learning in log-linear models with randomly perturbed approximate inference*. A block that was
-proposed in vain and holds few good candidates is split into them from then on. The proof, and the arithmetic:
+Done naively, each of the 2p vertices gets a Gumbel variable. Here candidates are grouped in blocks. The maximum of the
+Gumbels of m equal scores is one Gumbel plus ln m, so a block whose scores are at most V is *proposed* with weight
+m exp(V) by one Gumbel. A uniformly drawn candidate of the block, with score q, is then accepted with probability
+exp(q - V); otherwise everything starts again. This is rejection sampling, so a candidate is selected with probability
+exactly exp(q) / sum exp(q). Using few Gumbels for many small scores is an idea of Mussmann, Levy and Ermon, *Fast
+amortized inference and learning in log-linear models with randomly perturbed approximate inference*. A block that was
+proposed in vain and holds few good candidates is split into them from then on. Proof and arithmetic:
 docs/algorithms/frank-wolfe.md.
 
-Envelopes may be chosen as one likes, and change from round to round, because each round is fresh; only
-V >= q must hold, so V is rounded up.
+Every round is fresh, so envelopes may be arbitrary and change between rounds; only V >= q must hold, so V is rounded
+up.
 """
 
 from __future__ import annotations
@@ -27,17 +26,17 @@ from reticent.compiling import compiled
 from reticent.noise import Source, select
 
 _SMALL = 512
-"""Up to so many candidates, each gets its own Gumbel."""
+"""Up to this many candidates, each gets its own Gumbel."""
 _HOT = 4
-"""How many split blocks are remembered from one choice to the next."""
+"""How many split blocks are kept from one selection to the next."""
 _LOPSIDED = 0.1
-"""A block is split if a proposal from it is accepted with less than this probability."""
+"""A block is split if a proposal from it is accepted with a smaller probability than this."""
 _LN2 = math.log(2.0)
 
 
 @compiled
 def _block_tops(g, size, signed, tops):
-    """The largest of ``|g|``, or of ``-g``, in every block."""
+    """The maximum of ``|g|``, or of ``-g``, in every block."""
     for k in range(tops.size):
         start = k * size
         stop = min(start + size, g.size)
@@ -52,16 +51,16 @@ def _block_tops(g, size, signed, tops):
 
 
 class Corners:
-    """Chooses corners ``sign * e_j`` with probability proportional to ``exp(-sign g_j / scale)``.
+    """Select vertices ``sign * e_j`` with probability proportional to ``exp(-sign g_j / scale)``.
 
     Parameters
     ----------
     count
-        The number of coordinates.
+        Number of coordinates.
     signed
-        Whether both signs are allowed (the l1 ball), or only ``+`` (the simplex).
+        Whether both signs are allowed (the l1 ball) or only ``+`` (the simplex).
     source
-        Where randomness comes from.
+        Generator of the randomness.
     """
 
     def __init__(self, count: int, signed: bool, source: Source) -> None:
@@ -69,7 +68,7 @@ class Corners:
         self.signed = signed
         self.source = source
         self.draws = 0
-        # about sqrt(candidates) of them in each block, a power of two, so that a few bits pick one
+        # about sqrt(candidates) in each block, a power of two, so that a few random bits select one
         self.bits = max(1, round(0.5 * math.log2(max(2, count))))
         self.size = 2**self.bits >> int(signed)
         self.blocks = -(-count // self.size)
@@ -81,7 +80,7 @@ class Corners:
         return self.count * (2 if self.signed else 1)
 
     def pick(self, g: FloatArray, scale: float) -> tuple[int, float]:
-        """The coordinate and the sign of the chosen corner; the smaller ``sign g_j``, the likelier."""
+        """The coordinate and the sign of the selected vertex; small values of ``sign g_j`` are most likely."""
         if self.candidates <= _SMALL:
             scores = np.concatenate([-g, g]) if self.signed else -g
             self.draws += scores.size
@@ -99,7 +98,7 @@ class Corners:
                 hot = [*hot, block]
 
     def _is_lopsided(self, g: FloatArray, scale: float, ceiling: float, block: int) -> bool:
-        """Whether few candidates of a block are as good as its ceiling; only speed depends on it."""
+        """Whether few candidates of a block are close to its ceiling; affects speed only."""
         part = g[block * self.size : (block + 1) * self.size] / scale
         likely = np.exp(-part - ceiling).sum()
         if self.signed:
@@ -109,7 +108,7 @@ class Corners:
     def _round(
         self, g: FloatArray, scale: float, ceilings: FloatArray, hot: list[int]
     ) -> tuple[tuple[int, float] | None, int | None]:
-        """One proposal: the corner if it is accepted, and the block it came from if not."""
+        """One proposal: the vertex if it is accepted, else the block it came from."""
         cold = np.ones(self.blocks, dtype=bool)
         cold[hot] = False
         blocks = np.flatnonzero(cold)
@@ -147,10 +146,9 @@ class Corners:
         return places, signs
 
     def _accepts(self, word: int, ceiling: float, bits: int, score: float, scale: float) -> bool:
-        """Whether a uniform, of which the word is the first 64 bits, is below the probability.
+        """Whether a uniform variable whose first 64 bits are ``word`` is below the acceptance probability.
 
-        The probability is ``2^bits exp(score / scale - ceiling)``, of the real numbers that
-        the floats are.
+        The probability is ``2^bits exp(score / scale - ceiling)``, evaluated exactly for the given floats.
         """
         value = score / scale
         distance = ceiling - bits * _LN2 - value
@@ -168,12 +166,12 @@ class Corners:
 
 
 def _up(values: FloatArray) -> FloatArray:
-    """A little above the real numbers that these floats were computed for."""
+    """Upper bounds of the real numbers that these floats approximate."""
     return values + (np.abs(values) * 2.0**-46 + 2.0**-60)
 
 
 def _exceeds(source: Source, word: int, rest: Fraction, bits: int) -> bool:
-    """Whether ``-log U > rest - bits log 2`` for a uniform U that begins with the word's bits."""
+    """Whether ``-log U > rest - bits log 2`` for a uniform U whose first bits are those of ``word``."""
     context = MPIntervalContext()
     value, length = word, 64
     for _ in range(64):
@@ -189,4 +187,6 @@ def _exceeds(source: Source, word: int, rest: Fraction, bits: int) -> bool:
             return True
         if libmp.mpf_lt(high, libmp.fzero):
             return False
-    raise ArithmeticError("8256 random bits did not settle a draw, which chance cannot explain")
+    raise ArithmeticError(
+        "8256 random bits did not decide a draw, which is impossible by chance; check the generator"
+    )

@@ -1,14 +1,14 @@
 """The exponential mechanism: draw a decision with probability proportional to exp(-k times its loss).
 
-Algorithm 1 of *Private Optimization* (McSherry and Talwar; Bassily, Smith and Thakurta), with the
-exponent that the neighbouring relation allows; and the regularised version of Gopi,
-Lee and Liu, *Private convex optimization via exponential mechanism*, which is Gaussian differential
-privacy. Over a finite net the choice is exact; in one and two dimensions the draw from the
-log-concave density is exact too; anything longer is a Markov chain, whose law is only near the
-stated one, and then no guarantee is given. See docs/algorithms/exponential-mechanism.md.
+Algorithm 1 of *Private Optimization* (McSherry and Talwar; Bassily, Smith and Thakurta), with the exponent that the
+neighbouring relation allows; and the regularised version of Gopi, Lee and Liu, *Private convex optimization via
+exponential mechanism*, which satisfies Gaussian differential privacy. Over a finite net the selection is exact, and in
+one and two dimensions so is the draw from the log-concave density. In higher dimensions a Markov chain is used, whose
+distribution is only approximately the stated one; no guarantee is given then. See
+docs/algorithms/exponential-mechanism.md.
 
-The privacy of the plain version does not need convexity, that of the regularised one does; and
-neither survives a sampler that is merely close.
+The privacy of the plain version does not need convexity; that of the regularised version does. An approximate sampler
+invalidates both.
 """
 
 from __future__ import annotations
@@ -61,50 +61,57 @@ def exponential_mechanism(
     Parameters
     ----------
     loss : Loss
-        A generalised linear loss.
+        Generalised linear loss.
     set : set or None
-        Bounded. For the exact sampler a box or a Euclidean ball of dimension 1 or 2. None is a ball
-        around 0 with a radius chosen by theory.
+        Bounded feasible set; for the exact sampler a box or a Euclidean ball of dimension 1 or 2. None is a ball around
+        0 whose radius is computed from public numbers.
     X : array or CSR matrix
-        The records, one row each; they are clipped to the loss's bounds.
+        Records, one per row; clipped to the loss's bounds.
     y : array, optional
-        Their labels.
+        Labels.
     budget : Budget
-        What the release may cost.
+        Privacy budget of the draw.
     seed : int, optional
-        Of the noise, for experiments; the guarantee says so. None is a cryptographic generator.
+        Seed of the draw, for experiments; the guarantee says so. None uses a cryptographic generator.
     callback : callable, optional
         Called with a :class:`reticent.trace.Moment` after each step; a true result stops the run.
     progress : bool
-        Whether to show a progress line.
+        Whether to show a progress line. Default: False.
     version : {"auto", "plain", "regularized"}
-        Plain: density exp(-k L), pure differential privacy. Regularised: exp(-k (L + (m/2)||x||^2)),
-        Gaussian differential privacy, which needs ``delta > 0`` and a convex loss. "auto" is plain,
-        unless ``delta > 0`` and the regularised bound on the excess risk is smaller.
+        Density exp(-k L), with pure differential privacy; or exp(-k (L + (m/2)||x||^2)), with Gaussian differential
+        privacy, for ``delta > 0`` and a convex loss. "auto" is plain unless ``delta > 0`` and the bound on the excess
+        risk of the regularised version is smaller. Default: "auto".
     sampler : {"auto", "net", "exact", "chain"}
-        Choose from a net; draw exactly (dimension 1 or 2); or run a Markov chain, for which no
-        guarantee is given. "auto" is the net if there is one, else exact.
+        Select from a net, draw exactly (dimension 1 or 2), or run a Markov chain without a guarantee. "auto" is "net"
+        if a net is given, else "exact". Default: "auto".
     net : array of shape (count, dim), optional
         Candidate decisions, chosen without looking at the records.
     chain_steps : int
-        Length of the Markov chain.
+        Length of the Markov chain. Default: 20,000.
     noise_precision : {"lattice", "float"}
-        For the sake of one signature; draws are exact either way.
+        Accepted for uniformity with the other solvers; draws are exact either way.
     calibration : str
-        ``"exact"``, or the name of a prescribed exponent (`reticent.privacy.prescribed`); the guarantee
-        reports the truth about that, too.
+        ``"exact"``, or the name of a prescribed exponent (`reticent.privacy.prescribed`), for which the guarantee
+        reports the true privacy. Default: "exact".
 
     Returns
     -------
     Fit
+        The drawn decision, its guarantee and a trace.
+
+    See Also
+    --------
+    reticent.noise.exponential_mechanism : Selection from a list of scores.
+
+    Fit
 
     Notes
     -----
-    On a net the losses are computed in floating point, and their rounding is part of the
-    sensitivity. The exact sampler follows the law of real numbers, so there is none, and returns the
-    double nearest to each coordinate of a real draw. Its exponent is limited to what double precision
-    resolves, which matters from about ``count * epsilon = 1e9`` on or for sets that are very small
-    beside the losses' size; the guarantee is then better than the budget.
+    On a net the losses are computed in floating point, and their rounding is added to the sensitivity. The exact
+    sampler follows the distribution of real numbers, so rounding has no effect on it; it returns the double nearest to
+    each coordinate of a real draw. Its exponent is limited to what double precision resolves. That matters from about
+    ``count * epsilon = 1e9`` on, or for sets that are very small relative to the losses; the guarantee is then better
+    than the budget.
 
     Examples
     --------
@@ -183,7 +190,7 @@ def _plan(problem: OfflineProblem, set: Any, version: str, sampler: str, net: An
 
 
 def spread(problem: OfflineProblem, points: FloatArray | None = None) -> float:
-    """How far one record's loss ranges over the set, or over the points of a net."""
+    """The range of one record's loss over the set, or over the points of a net."""
     diameter = float(problem.set.diameter)
     if points is not None:
         problem, diameter = _around(problem, points), _widest(points)
@@ -195,7 +202,7 @@ def spread(problem: OfflineProblem, points: FloatArray | None = None) -> float:
     by_value = largest = 0.0
     for label in label_range(problem.linear):
         ends = [kernels.phi(kind)(params, end, label) for end in (-z, z)]
-        # phi is convex: largest at an end; smallest at an end, or at a label within reach
+        # phi is convex: the maximum is at an end, the minimum at an end or at a label within the interval
         inner = [kernels.phi(kind)(params, min(max(label, -z), z), label)]
         if kind in kernels.MARGIN:
             inner = ends
@@ -203,28 +210,28 @@ def spread(problem: OfflineProblem, points: FloatArray | None = None) -> float:
             inner = [0.0]
         by_value = max(by_value, max(ends) - min(ends + inner))
         largest = max(largest, *map(abs, ends + inner))
-    # each of the two values is rounded by a few units of itself, however close they are
+    # both values are rounded by a few units in the last place, however close they are
     return min(by_slope, by_value + 64.0 * UNIT * (1.0 + largest + problem.slope_bound * z))
 
 
 def _around(problem: OfflineProblem, points: FloatArray) -> OfflineProblem:
-    """The same in a ball that holds the net: its points may lie a hair outside the set."""
+    """The same problem in a ball that contains the net, whose points may lie slightly outside the set."""
     return problem.with_set(L2Ball(problem.dim, max(_farthest(points), 1e-100)))
 
 
 def _widest(points: FloatArray) -> float:
-    """A bound on the distance between two points of the net."""
+    """An upper bound on the distance between two points of the net."""
     return min(2.0 * _farthest(points), _farthest(np.ptp(points, axis=0)[None]))
 
 
 def _farthest(points: FloatArray) -> float:
-    """The largest norm, with room for its rounding."""
+    """The largest norm, rounded up."""
     room = 1.0 + (points.shape[1] + 16) * 2.0**-50
     return float(np.linalg.norm(points, axis=1).max()) * room
 
 
 def _moved(problem: OfflineProblem, points: FloatArray | None) -> float:
-    """How far one record moves the difference of two decisions' losses."""
+    """The sensitivity of the difference between the losses of two decisions."""
     exact = problem.budget.sensitivity(spread(problem, points))
     if points is None:
         return exact
@@ -236,7 +243,7 @@ def _moved(problem: OfflineProblem, points: FloatArray | None) -> float:
         for z in (-reach_, 0.0, reach_)
         for label in label_range(problem.linear)
     )
-    # each of n losses is rounded by a few units, their sum (by fsum) by one; two worlds, two points
+    # each of n losses is rounded by a few units, and their sum (by fsum) once; for two data sets and two points
     rounding = (
         4.0 * problem.count * (64.0 + problem.dim) * UNIT * (largest + problem.norm * reach_ + 1.0)
     )
@@ -246,7 +253,7 @@ def _moved(problem: OfflineProblem, points: FloatArray | None) -> float:
 def _law(
     problem: OfflineProblem, version: str, sampler: str, points: FloatArray | None, calibration: str
 ) -> tuple[float, float, Release, tuple[str, ...]]:
-    """The exponent k, the whole ridge, what the draw costs, and what to beware of."""
+    """The exponent k, the total ridge, the release with its cost, and caveats."""
     budget = problem.budget
     own = problem.count * problem.loss.ridge
     if version == "regularized":
@@ -256,7 +263,9 @@ def _law(
         k = (problem.level / moved) ** 2 * ridge * (1.0 - 2.0**-40)
         k, limited = _limited(problem, sampler, k, ridge)
         curve: Curve = Gaussian(moved * math.sqrt(k / ridge) * (1.0 + 2.0**-45))
-        lines = (f"a record's loss is {moved:.6g}-Lipschitz; mu = that times sqrt(k / ridge)",)
+        lines = (
+            f"the loss of a record is {moved:.6g}-Lipschitz; mu is that times sqrt(k / ridge)",
+        )
         release = Release(
             NAME,
             curve,
@@ -268,7 +277,7 @@ def _law(
     moved = _moved(problem, points if sampler == "net" else None)
     caveats: tuple[str, ...] = ()
     details: tuple[str, ...] = (
-        f"the difference of two decisions' losses moves by at most {moved:.6g}",
+        f"the difference between the losses of two decisions changes by at most {moved:.6g}",
     )
     if calibration != "exact":
         formula = prescribed.prescribe(
@@ -296,7 +305,7 @@ def _law(
 def _limited(
     problem: OfflineProblem, sampler: str, k: float, ridge: float
 ) -> tuple[float, tuple[str, ...]]:
-    """No more than double precision resolves, which is more private and next to as accurate."""
+    """The exponent, limited to what double precision resolves: more private, and almost as accurate."""
     most = largest_exponent(problem, ridge) if sampler == "exact" else math.inf
     if k <= most:
         return k, ()
@@ -312,7 +321,7 @@ def _version(problem: OfflineProblem, version: str, sampler: str, calibration: s
     if version == "regularized":
         if pure or calibration != "exact" or sampler == "net":
             raise ValueError(
-                "version='regularized' is Gaussian differential privacy for a density: it needs "
+                "version='regularized' draws from a density with Gaussian differential privacy: it needs "
                 "delta > 0, calibration='exact' and sampler='exact' or 'chain'"
             )
         return version
@@ -327,12 +336,14 @@ def _version(problem: OfflineProblem, version: str, sampler: str, calibration: s
 def _net(problem: OfflineProblem, net: Any, sampler: str) -> FloatArray | None:
     if net is None:
         if sampler == "net":
-            raise ValueError("sampler='net' needs net=, an array of decisions to choose from")
+            raise ValueError("sampler='net' needs net=, an array of candidate decisions")
         return None
     points = checks.matrix(np.atleast_2d(np.asarray(net)), "net", problem.dim)
     for i, point in enumerate(points):
         if not problem.set.contains(problem.shaped(point)):
-            raise ValueError(f"net must lie in {problem.set!r}, but its point {i} does not")
+            raise ValueError(
+                f"net must lie in {problem.set!r}, but net[{i}] does not; project it first"
+            )
     return points
 
 
@@ -344,7 +355,7 @@ def _check_exact(problem: OfflineProblem) -> None:
     if not ok or problem.dim > 2:
         raise ValueError(
             f"sampler='exact' needs a box or a Euclidean ball of dimension 1 or 2, got {where!r}; "
-            "give net=, a list of decisions to choose from, or use erm.objective_perturbation. "
+            "use net=, a list of candidate decisions, or erm.objective_perturbation. "
             "sampler='chain' runs, but without a guarantee"
         )
     largest_exponent(problem, problem.count * problem.loss.ridge)
@@ -359,7 +370,7 @@ def _value(problem: OfflineProblem, x: FloatArray, ridge: float) -> float:
 def _chain(
     problem: OfflineProblem, k: float, ridge: float, steps: int, source: Source
 ) -> FloatArray:
-    """A random-walk Metropolis chain whose step is tuned on the way; its law is only near exp(-k F)."""
+    """A random-walk Metropolis chain with an adaptive step; its distribution is only close to exp(-k F)."""
     x = np.array(problem.set.center, dtype=float).ravel()
     value = _value(problem, x, ridge)
     step = float(problem.set.diameter) / (1.0 + math.sqrt(problem.dim) * k * problem.norm)
@@ -381,8 +392,8 @@ def _chain(
 
 def _chain_guarantee(ideal: Guarantee, steps: int) -> Guarantee:
     none = Guarantee.none(
-        f"a Markov chain of {steps} steps is only near its law, by an unknown distance; drawn from "
-        f"the law itself the decision would have: {ideal.summary}",
+        f"the distribution of a Markov chain of {steps} steps differs from the stated one by an unknown amount; a "
+        f"draw from the stated one would have: {ideal.summary}",
         ideal.neighbours,
         ideal.window,
     )

@@ -1,6 +1,6 @@
-"""What every solver returns: the private point, what is promised about it, and how it was found.
+"""The result of a solver: the private point, its guarantee, and a trace of the run.
 
-The guarantee covers the point and the trace's columns, not the trace's diagnostics, which read the
+The guarantee covers the point and the trace's columns. It does not cover the trace's diagnostics, which read the
 records.
 """
 
@@ -24,11 +24,11 @@ class Fit:
     point : array
         The decision, in the shape of the set's points.
     guarantee : Guarantee
-        What is promised to every record about it.
+        Guarantee for ``point``, ``released`` and the columns of ``trace``.
     trace : Trace
-        What happened on the way.
+        Settings and progress of the run. Its diagnostics read private data.
     released : mapping
-        What else was released and is covered by the guarantee, such as noisy sufficient statistics.
+        Other releases that the guarantee covers, such as noisy sufficient statistics.
     """
 
     point: FloatArray
@@ -39,18 +39,22 @@ class Fit:
 
     @property
     def finished(self) -> bool:
-        """Whether all planned steps were taken; if not, ``resume=fit`` takes the rest."""
+        """Whether all planned steps were taken; if not, ``resume=fit`` continues."""
         return self.trace.finished
 
     def state(self) -> dict[str, Any]:
-        """What ``resume=`` needs to take the remaining steps, as plain data for ``reticent.save_state``.
+        """The state for ``resume=``, as plain data for ``reticent.save_state``.
 
-        A secret: it holds the state of the generator of the noise.
+        A secret: it holds the state of the noise generator.
+
+        Returns
+        -------
+        dict
+            Argument ``resume`` of the same solver.
         """
         if self._pause is None:
             raise ValueError(
-                f"this {self.trace.solver} took all its steps, so there is nothing to resume; "
-                "start a new run"
+                f"this run of {self.trace.solver} took all its steps, so there is nothing to resume; start a new run"
             )
         state: dict[str, Any] = self._pause.state()
         return state
@@ -65,5 +69,5 @@ class Fit:
         return f"{self.guarantee._repr_html_()}{self.trace._repr_html_()}"
 
     def __getstate__(self) -> dict[str, Any]:
-        # A pause holds the generator; a pickled copy of it could be continued twice.
+        # A pause holds the noise generator; a pickled copy could be continued twice.
         return {**self.__dict__, "_pause": None}

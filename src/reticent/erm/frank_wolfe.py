@@ -1,13 +1,12 @@
-"""Frank-Wolfe: move towards the point that the gradient asks for, chosen privately.
+"""Private Frank-Wolfe: move towards a vertex of the set that is selected privately by the gradient.
 
-Algorithm 5 (not private) and Algorithm 6 of *Private Optimization*, after Talwar, Thakurta and
-Zhang, *Nearly optimal private LASSO*; with the steps 2/(t+1) that converge (a constant 1/T keeps
-1/e of the initial gap), Gumbel in place of Laplace noise, and the exact composition of bounded-range
-choices. See docs/algorithms/frank-wolfe.md.
+Algorithm 5 (not private) and Algorithm 6 of *Private Optimization*, after Talwar, Thakurta and Zhang, *Nearly optimal
+private LASSO*; with the convergent steps 2/(t+1) (a constant step 1/T keeps 1/e of the initial gap), Gumbel instead of
+Laplace noise, and the exact composition of bounded-range selections. See docs/algorithms/frank-wolfe.md.
 
-Over an l1 ball only the largest *entry* of a record matters, so records are clipped entry by entry to
-``loss.feature_norm``, not to that Euclidean norm. And with few records it searches a smaller ball than
-it was given, unless it is told ``radius`` or ``steps``.
+Over an l1 ball the noise depends only on the largest *entry* of a record, so records are clipped entry by entry to
+``loss.feature_norm`` instead of by Euclidean norm. With few records, and unless ``radius`` or ``steps`` are given, a
+smaller ball than the given one is searched.
 """
 
 from __future__ import annotations
@@ -47,13 +46,14 @@ MOST_STEPS = 5000
 LISTED = 20_000
 """Sets with more vertices than this are not enumerated by default."""
 HARM = 0.05
-"""The default radius lets corners that noise chose cost at most this share of what zero can lose."""
+"""With the default radius, vertices selected by noise cost at most this share of the loss at zero."""
 LEAST = 0.01
-"""And it is never smaller than where one such corner costs this share."""
+"""The default radius is at least the one at which one such vertex costs this share."""
 AFFORDABLE = 0.2
-"""An l1 ball without a stated radius grows beyond 1 while steps and noise may cost this share of what zero can lose."""
+"""An l1 ball without a stated radius grows beyond 1 while steps and noise cost at most this share of the loss at
+zero."""
 LARGEST, FEW = 16.0, 500
-"""But no further, and with no more steps than these."""
+"""Largest such radius, and largest number of steps considered for it."""
 
 
 def frank_wolfe(
@@ -83,63 +83,68 @@ def frank_wolfe(
     Parameters
     ----------
     loss : Loss
-        Any loss with bounded gradients on the set; smooth ones converge.
+        Loss with bounded gradients on the set; the method converges for smooth losses.
     set : set or None
-        Bounded. An l1 ball or a simplex is the best case: the noise depends on the logarithm of
-        the dimension only. None is an l1 ball, for a generalised linear loss, whose radius grows with the number of
-        records and the budget.
+        Bounded feasible set. Best are an l1 ball and a simplex, for which the noise grows only with the logarithm of
+        the dimension. None, for a generalised linear loss, is an l1 ball whose radius grows with the number of records
+        and the budget.
     X : array or CSR matrix
-        The records. Over an l1 ball or a simplex each *entry* of a generalised linear loss's
-        features is clipped to ``loss.feature_norm``.
+        Records, one per row. Over an l1 ball or a simplex each *entry* of the features of a generalised linear loss is
+        clipped to ``loss.feature_norm``.
     y : array, optional
-        Their labels.
+        Labels.
     budget : Budget or None
-        None runs without privacy, and the guarantee says so.
+        Privacy budget of the run. None runs without privacy, and the guarantee says so.
     steps : int, optional
-        How many; by default as many as balance the parts of the bound on the excess risk.
+        Number of steps. By default it balances the parts of the bound on the excess risk.
     radius : float, optional
-        Of the l1 ball that is searched, at most the set's own. By default it is the set's if
-        ``steps`` are given, and otherwise what the number of records, the budget and the bounds
-        allow: where noise would choose the corners, a small ball keeps them from doing harm.
-        Nothing of that is read from the records.
+        Radius of the l1 ball that is searched, at most that of the set. If ``steps`` is given the default is the set's
+        own radius; otherwise it is computed from the number of records, the budget and the bounds, and is small where
+        noise would determine the vertices. It never depends on the records.
     oracle : {"auto", "vertices", "gradient"}
-        Choose a vertex by noisy scores, or put noise on the gradient and ask the set. "auto"
-        chooses vertices where the set lists at most 20,000 of them (or is an l1 ball).
+        "vertices" selects a vertex by noisy scores; "gradient" adds noise to the gradient and calls the set's linear
+        minimiser. "auto" selects vertices if the set is an l1 ball or lists at most 20,000 of them. Default: "auto".
     weights : array, optional
-        A factor for each record's loss, clipped to [0, ``weight_bound``].
+        Weights of the records' losses, clipped to [0, ``weight_bound``].
     weight_bound : float
-        Public; noise is calibrated to it.
+        Public upper bound on the weights; noise is calibrated to it. Default: 1.
     groups : array, optional
-        An id of its person for each record (whole numbers, text or bytes): then all records of one
-        person are protected together, and the number of persons is public.
+        Id of the person of each record (integers, text or bytes). All records of one person are then protected
+        together, and the number of persons is public.
     max_records : int, optional
-        With ``groups``, a person's first so many records count in full and the others do not; by
-        default each of a person's m records has the weight 1/m.
+        With ``groups``: number of records of a person that count in full; later ones are ignored. By default each of a
+        person's m records has weight 1/m.
     record_loss : bool
-        Whether the trace holds the loss of every step: a diagnostic that reads private data.
+        Whether the trace holds the loss of every step, a diagnostic that reads private data. Default: False.
     seed : int, optional
-        Of the noise, for experiments; the guarantee says so. None is a cryptographic generator.
+        Seed of the noise, for experiments; the guarantee says so. None uses a cryptographic generator.
     noise_precision : {"lattice", "float"}
-        Selections are exact whatever this says; it is for noise that is added to numbers.
+        Precision of noise added to gradients; selections are exact either way. Default: "lattice".
     callback : callable, optional
         Called with a :class:`reticent.trace.Moment` after each step; a true result stops the run.
     progress : bool
-        Whether to show a progress line.
+        Whether to show a progress line. Default: False.
     resume : Fit or dict, optional
-        A run of the same call that was stopped, or its state; it was charged when it began.
+        A stopped run of the same call, or its state; nothing more is charged.
     calibration : str
-        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
-        reports the truth about that, too.
+        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`), for which the guarantee reports
+        the true privacy. Default: "exact".
 
     Returns
     -------
     Fit
+        The last iterate, its guarantee and a trace.
+
+    See Also
+    --------
+    reticent.PrivateLasso : An estimator on top of this solver.
+
 
     Notes
     -----
-    A record moves a score by ``size * slope * entry`` plus the rounding of the scores, which is at
-    most ``2 * 176 * 2^-53 n`` times that for dense records and ``2 n (T + 2) 2^-53`` times it, n
-    fold, for the running gradient of sparse ones; the guarantee includes it.
+    A record moves a score by ``size * slope * entry``, plus the rounding of the scores: at most ``2 * 176 * 2^-53 n``
+    times that for dense records, and ``2 n (T + 2) 2^-53`` times that for the running gradient of sparse records. The
+    guarantee includes the rounding.
 
     Examples
     --------
@@ -216,7 +221,7 @@ def _plan(problem: OfflineProblem, steps: Any, radius: Any, oracle: str, record_
         )
         if corners is None:
             raise ValueError(
-                f"calibration={calibration!r} prescribes noise on scores: use an l1 ball or a simplex"
+                f"calibration={calibration!r} prescribes noise on scores only; use an l1 ball or a simplex"
             )
         scale, release = corners.prescribed(count, formula)
         caveats = formula.doubts(problem.budget.neighbours)
@@ -274,28 +279,28 @@ def _within(problem: OfflineProblem, radius: float | None) -> OfflineProblem:
         return problem
     if not isinstance(problem.set, L1Ball):
         raise ValueError(
-            f"radius is for an l1 ball, got {radius!r} with {problem.set!r}; give a smaller set"
+            f"radius={radius!r} applies to an l1 ball only, got {problem.set!r}; pass a smaller set instead"
         )
     size = checks.number(radius, "radius", low=0.0, open_low=True, high=problem.set.radius)
     return problem.with_set(L1Ball(problem.dim, size))
 
 
 def _can_shrink(problem: OfflineProblem) -> bool:
-    """Whether the default rule of docs/algorithms/frank-wolfe.md has what it needs."""
+    """Whether the default rule of docs/algorithms/frank-wolfe.md applies."""
     if not (problem.by_entries and isinstance(problem.set, L1Ball)):
         return False
     return math.isfinite(_curvature(problem)) and problem.loss_at_zero > 0.0
 
 
 def _default(problem: OfflineProblem, chooser: Oracle, is_free: bool) -> tuple[int, float]:
-    """The number of steps and the radius of the least predicted excess risk; all of it public.
+    """The number of steps and the radius with the smallest predicted excess risk; uses public numbers only.
 
-    With ``s`` the radius over the set's, ``(1 - s) zero + s^2 bend path(T) + shortfall(s, T) / n``,
-    where the harm that T corners at random do is at most a share of what zero can lose.
+    With ``s`` the radius relative to the set's, the prediction is ``(1 - s) zero + s^2 bend path(T) + shortfall(s, T) /
+    n``, under the condition that T random vertices cost at most a given share of the loss at zero.
     """
     full = float(problem.set.radius)
     zero = problem.weight_bound * problem.loss_at_zero
-    # of the mean loss along one corner; (2 size)^2 in the curvature is between opposite ones
+    # curvature of the mean loss along one vertex; (2 size)^2 in the constant is for opposite vertices
     bend = _curvature(problem) / 4.0
     steps = np.unique(np.geomspace(1, MOST_STEPS, 80).astype(int))
     least = min(1.0, math.sqrt(2.0 * LEAST * zero / bend)) if bend > 0.0 else 1.0
@@ -311,16 +316,16 @@ def _default(problem: OfflineProblem, chooser: Oracle, is_free: bool) -> tuple[i
     s = shares[:, None]
     predicted = (1.0 - s) * zero + s**2 * bend * _path(steps) + noise
     harm = 0.5 * s**2 * bend * _spread(steps)
-    if (harm <= HARM * zero).any():  # not so in a large ball that was asked for
+    if (harm <= HARM * zero).any():  # not the case for a given large ball
         predicted[harm > HARM * zero] = math.inf
     row, column = np.unravel_index(int(np.argmin(predicted)), predicted.shape)
     return int(steps[column]), float(shares[row]) * full
 
 
 def _affordable(problem: OfflineProblem, steps: int | None) -> float:
-    """The largest radius of at least 1 that steps and noise cost little in. Reads public numbers only.
+    """The largest radius of at least 1 for which steps and noise cost little. Uses public numbers only.
 
-    A larger ball holds the smaller ones, so that no more is lost against these than the share that is allowed.
+    A larger ball contains the smaller ones, so at most the allowed share is lost relative to these.
     """
     tries = np.unique(np.geomspace(1, FEW, 40).astype(int)) if steps is None else np.array([steps])
     best = 1.0
@@ -335,12 +340,12 @@ def _affordable(problem: OfflineProblem, steps: int | None) -> float:
 
 
 def _spread(steps: Any) -> Any:
-    """The sum of the squared weights that T corners have in the end."""
+    """The sum of the squared final weights of T vertices."""
     return 2.0 * (2.0 * steps + 1.0) / (3.0 * steps * (steps + 1.0))
 
 
 def _path(steps: Any) -> Any:
-    """What the steps' curvature adds up to, in units of one corner's, for uncorrelated columns."""
+    """The accumulated curvature of the steps, in units of that of one vertex, for uncorrelated columns."""
     t = np.arange(1.0, float(np.max(steps)) + 1.0)
     length = np.ones(len(t))
     length[1:] += _spread(t[:-1])
@@ -349,7 +354,7 @@ def _path(steps: Any) -> Any:
 
 
 def _curvature(problem: OfflineProblem) -> float:
-    """Frank-Wolfe's curvature constant of the mean loss, for records clipped either way."""
+    """Frank-Wolfe's curvature constant of the mean loss, with records clipped by norm or by entry."""
     if not problem.by_entries:
         return problem.weight_bound * float(problem.loss.curvature(problem.set))
     bound = problem.linear.feature_norm
@@ -359,7 +364,7 @@ def _curvature(problem: OfflineProblem) -> float:
 
 
 def _steps(problem: OfflineProblem, chooser: Oracle) -> int:
-    """The number of steps with the least ``2 curvature / (T + 1) + shortfall / n``."""
+    """The number of steps with the smallest ``2 curvature / (T + 1) + shortfall / n``."""
     curvature = _curvature(problem)
     if not math.isfinite(curvature):
         curvature = problem.norm * float(problem.set.diameter) * 10.0
@@ -384,7 +389,7 @@ def _is_incremental(problem: OfflineProblem, chooser: Oracle) -> bool:
 
 
 class _Plain:
-    """Steps towards what the oracle answers for the gradient of all records."""
+    """Steps towards the oracle's answer for the gradient of all records."""
 
     def __init__(
         self, problem: OfflineProblem, chooser: Oracle, scale: float, record_loss: bool
@@ -414,7 +419,7 @@ class _Plain:
 
 
 class _Incremental(_Plain):
-    """The same over an l1 ball with a running gradient of sparse records."""
+    """Steps over an l1 ball with a running gradient of sparse records."""
 
     gradient: SquaredGradient | None = None
 

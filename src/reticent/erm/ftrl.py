@@ -1,15 +1,13 @@
 """Follow the regularised leader over the records, one after another, and average its decisions.
 
-Algorithm 4 of *Private Optimization* and its section 6.3.2 on excess risk: regret over records that
-are drawn with replacement is excess empirical risk. The learner is
-:class:`reticent.online.FollowTheRegularizedLeader`; here its stream is made of the records, in passes or
-by resampling, and what a record that comes several times costs is counted exactly. See
+Algorithm 4 of *Private Optimization* and its section 6.3.2 on excess risk: regret over records drawn with replacement
+is excess empirical risk. The learner is :class:`reticent.online.FollowTheRegularizedLeader`; its stream consists of the
+records, in passes or by resampling, and the cost of a record that occurs several times is computed exactly. See
 docs/algorithms/gradient-descent.md.
 
-A record that comes k times does not cost k times as much. What it moves in the noise's own coordinates
-is the norm of a sum of shifted columns, and these overlap less the further its visits are apart. Only
-the noise is for all visits together: every single gradient is clipped to the bound of one, whatever the
-set's projection does.
+A record that occurs k times costs less than k times as much. Its total shift, in the coordinates of the independent
+noise, is a sum of shifted columns, whose norm is smaller the further the occurrences are apart. Every single gradient
+is still clipped to the bound of one.
 """
 
 from __future__ import annotations
@@ -66,49 +64,54 @@ def ftrl(
     Parameters
     ----------
     loss : Loss
-        A generalised linear loss with bounded gradients on the set.
+        Generalised linear loss with bounded gradients on the set.
     set : set or None
-        With a projection; None is a ball around 0 with a radius chosen by theory.
+        Feasible set with a projection; None is a ball around 0 whose radius is computed from public numbers.
     X : array or CSR matrix
-        The records, one row each; they are clipped to the loss's bounds.
+        Records, one per row; clipped to the loss's bounds.
     y : array, optional
-        Their labels.
+        Labels.
     budget : Budget
-        What the whole run may cost.
+        Privacy budget of the whole run.
     seed : int, optional
-        Of the noise, for experiments; the guarantee says so. None is a cryptographic generator.
+        Seed of the noise, for experiments; the guarantee says so. None uses a cryptographic generator.
     noise_precision : {"lattice", "float"}
-        Noise on a lattice leaks nothing through rounding; "float" is for simulations, and the
-        guarantee says so.
+        "lattice" rounds noisy values to a lattice, so that floating-point rounding reveals nothing; "float" is for
+        simulations, and the guarantee says so. Default: "lattice".
     progress : bool
-        Whether to show a progress line.
+        Whether to show a progress line. Default: False.
     passes : int
-        How often the whole data is gone through; ``passes * n`` steps in all.
+        Number of passes over the data; there are ``passes * n`` steps. Default: 1.
     order : {"passes", "resample", "given"}
-        Every pass in the same random order; each step a record drawn with replacement, as in the
-        proof that regret is excess risk; or the records' own order in every pass. None of them
-        depends on what the records hold.
+        "passes": every pass in the same random order. "resample": each step draws a record with replacement, as in the
+        proof that regret is excess risk. "given": the records' own order in every pass. The order never depends on the
+        content of the records. Default: "passes".
     regularizer : float, optional
-        Weight of ``(1/2) ||x - center||^2`` in the *summed* loss; by default one that balances
-        movement, noise and pull.
+        Coefficient of ``(1/2) ||x - center||^2`` in the *summed* loss. By default it balances movement, noise and pull.
     average : {"uniform", "last"}
-        The average of all decisions, or the last one.
+        Whether the average of all decisions or the last one is returned. Default: "uniform".
     record_loss : bool
-        Whether to write the average loss so far into the trace's diagnostics, which is not private.
+        Whether to write the average loss so far into the trace's diagnostics, which are not private. Default: False.
     calibration : str
-        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
-        reports the truth about that, too.
+        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`), for which the guarantee reports
+        the true privacy. Default: "exact".
     callback : callable, optional
-        Called every few thousand records; returning True stops the run.
+        Called with a :class:`reticent.trace.Moment` every few thousand records; a true result stops the run.
 
     Returns
     -------
     Fit
+        The decision, its guarantee and a trace.
+
+    See Also
+    --------
+    reticent.online.FollowTheRegularizedLeader : The learner.
+
 
     Notes
     -----
-    Gradients are added up in whole lattice steps, exactly, so there is no rounding of sums to
-    account for; that each gradient is rounded to the lattice is part of its norm.
+    Gradients are added as integer multiples of the lattice step, so sums are exact and have no rounding to account for.
+    The rounding of each gradient to the lattice is included in its norm.
 
     Examples
     --------
@@ -146,7 +149,7 @@ def _plan(problem: OfflineProblem, set: Any, passes: int, order: str, regularize
     problem = bounded(problem, set, NAME)
     if calibration != "exact" and (passes > 1 or order == "resample"):
         raise ValueError(
-            f"calibration={calibration!r} prescribes noise for one pass; it needs passes=1 and "
+            f"calibration={calibration!r} prescribes noise for one pass; use passes=1 and "
             "order='passes' or 'given'"
         )
     pupil = _Pupil(problem, passes, order, given, average, record_loss, seed, calibration)
@@ -172,9 +175,9 @@ def _plan(problem: OfflineProblem, set: Any, passes: int, order: str, regularize
 
 
 class _Pupil:
-    """A learner to be, and the order in which it will see the records.
+    """The learner of a run and the order in which it will see the records.
 
-    The learner promises and charges when it is built, which is what ``begin`` does.
+    The learner is charged when it is constructed, in ``begin``.
     """
 
     learner: FollowTheRegularizedLeader
@@ -186,7 +189,7 @@ class _Pupil:
         self.record_loss = record_loss
         self.seeded = seed is not None
         self.calibration = calibration
-        # The order reads no record, so nothing has to be charged for it.
+        # The order does not depend on the records, so it costs nothing.
         self.source = Source(seed)
         self.visits = _visits(problem.count, passes, order, self.source)
         steps = len(self.visits)
@@ -200,7 +203,7 @@ class _Pupil:
 
     @property
     def revisited(self) -> Mechanism:
-        """The total that the learner would choose, where one record moves it further than once."""
+        """The total that the learner would choose, with the sensitivity of a record that occurs several times."""
         problem = self.problem
         kind = CorrelatedMechanism if problem.noise == "gaussian" else TreeMechanism
         return kind(
@@ -251,21 +254,21 @@ class _Pupil:
 
 
 def _visits(count: int, passes: int, order: str, source: Source) -> Any:
-    """Which record comes when; a function of the generator alone."""
+    """Indices of the records in the order of their visits; a function of the generator alone."""
     if order == "given":
         return np.tile(np.arange(count), passes)
     if order == "resample":
-        # 64 bits modulo the count: off from uniform by less than count / 2^64
+        # 64 bits modulo the count: differs from uniform by less than count / 2^64
         return (source.words(count * passes) % np.uint64(count)).astype(np.int64)
     return np.tile(np.argsort(source.words(count), kind="stable"), passes)
 
 
 def overlap_of(visits: Any, count: int, steps: int, gaussian: bool) -> float:
-    """By which factor a record that comes several times moves more than one that comes once.
+    """The factor by which the sensitivity of a record that occurs several times exceeds that of one occurrence.
 
-    For correlated Gaussian noise with sensitivity coefficients c the norm of the sum of the columns
-    of C that belong to a record's visits, relative to that of one whole column; at most, since
-    every product of two columns is taken at its longest. For the pure tree the number of visits.
+    For correlated Gaussian noise with sensitivity coefficients c it is the norm of the sum of the columns of C at the
+    record's visits, relative to that of one whole column. It is an upper bound, because every inner product of two
+    columns is computed for full-length columns. For the pure tree it is the number of visits.
     """
     times = np.bincount(visits, minlength=count)
     most = int(times.max())
@@ -290,7 +293,7 @@ def overlap_of(visits: Any, count: int, steps: int, gaussian: bool) -> float:
 
 
 def _regularizer(problem: OfflineProblem, norm: float, steps: int) -> float:
-    """The weight that balances pull, movement and noise; see docs/algorithms/gradient-descent.md."""
+    """The coefficient that balances pull, movement and noise; see docs/algorithms/gradient-descent.md."""
     radius = reach(problem.set)
     if not math.isfinite(radius):
         radius = default_radius(problem, NAME)
@@ -312,7 +315,7 @@ def _regularizer(problem: OfflineProblem, norm: float, steps: int) -> float:
 
 
 def _room(problem: OfflineProblem, overlap: float, steps: int) -> float:
-    """What rounding a gradient to the lattice can add to its norm, relatively, with room to spare."""
+    """The relative increase of a gradient's norm by rounding to the lattice, with a safety margin."""
     if problem.precision == "float":
         return 0.0
     moved = problem.budget.sensitivity(2.0 * overlap) * steps.bit_length()
@@ -324,7 +327,7 @@ def _room(problem: OfflineProblem, overlap: float, steps: int) -> float:
 def _check_room(
     mechanism: Mechanism, problem: OfflineProblem, room: float, overlap: float, most: int
 ) -> None:
-    """That the margins taken beforehand are enough for the noise that was described."""
+    """Check that the margins chosen in advance are sufficient for the noise."""
     if problem.precision == "float":
         return
     steps, sigma = mechanism.horizon or 1, mechanism.scale()
@@ -332,7 +335,7 @@ def _check_room(
     if needed > room:
         raise _too_coarse(problem, needed, room)
     if isinstance(mechanism, CorrelatedMechanism) and most > 1:
-        # rounding can move every innovation, and adds to each of a record's visits
+        # rounding can move every innovation, once for each of a record's visits
         filter_ = mechanism.parameters
         moved = mechanism.record_sensitivity / sigma
         cross = mechanism.slack(sigma) * filter_.absolute_sensitivity(steps) * (most - overlap)
@@ -343,17 +346,14 @@ def _check_room(
 
 def _too_coarse(problem: OfflineProblem, needed: float, taken: float) -> ArithmeticError:
     return ArithmeticError(
-        f"the lattice is too coarse for gradients of norm {problem.norm:.3g} in {problem.dim} "
-        f"dimensions (a margin of {needed:.3g} is needed, {taken:.3g} was taken); fewer passes, "
-        "or a larger epsilon"
+        f"the lattice is too coarse for gradients of norm {problem.norm:.3g} in {problem.dim} dimensions (a margin "
+        f"of {needed:.3g} is needed, {taken:.3g} was reserved); use fewer passes or a larger epsilon"
     )
 
 
 def _guarantee(learner: FollowTheRegularizedLeader, most: int, overlap: float) -> Guarantee:
     made = learner.guarantee
-    line = (
-        f"a record comes up to {most} times, which counts as {overlap:.4g} of its gradient's norm"
-    )
-    # Without ages: a record that comes several times has several, and what is returned has none.
+    line = f"a record occurs up to {most} times, which multiplies its sensitivity by {overlap:.4g}"
+    # Without ages: a record that occurs several times has several, and the returned point has none.
     releases = tuple(replace(r, details=(*r.details, line), ages=None) for r in made.releases)
     return replace(made, releases=releases)

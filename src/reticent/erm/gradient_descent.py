@@ -1,13 +1,13 @@
-"""Noisy projected gradient descent: every step sees the summed gradient through noise.
+"""Noisy projected gradient descent: every step uses the summed gradient with noise.
 
-Algorithm 3 of *Private Optimization*, with the exact noise ``sensitivity * sqrt(T) / mu`` and the
-average over the points at which gradients were taken; Poisson samples of the records as in Abadi et
-al., *Deep learning with differential privacy*; the step 2/(alpha (t+1)) and weights proportional to
-t for strongly convex losses of Lacoste-Julien, Schmidt and Bach, *A simpler approach to obtaining
-an O(1/t) convergence rate*. See docs/algorithms/gradient-descent.md.
+Algorithm 3 of *Private Optimization*, with the exact noise ``sensitivity * sqrt(T) / mu`` and the average over the
+points at which gradients were taken; Poisson sampling of the records as in Abadi et al., *Deep learning with
+differential privacy*; for strongly convex losses the step 2/(alpha (t+1)) and weights proportional to t of
+Lacoste-Julien, Schmidt and Bach, *A simpler approach to obtaining an O(1/t) convergence rate*. See
+docs/algorithms/gradient-descent.md.
 
-More steps do not cost privacy here, they cost noise. All T steps together spend the budget, each with
-sqrt(T) times the noise that one alone would need.
+The privacy does not depend on the number of steps, the noise does: all T steps together spend the budget, each with
+sqrt(T) times the noise that a single step would need.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from reticent.trace import Callback
 NAME = "gradient descent"
 AVERAGES = ("auto", "uniform", "weighted", "last")
 MOST_STEPS = 1000
-"""The default number of steps is at most this; more can be asked for."""
+"""Largest default number of steps; more can be requested."""
 
 
 @dataclass(frozen=True)
 class StepRule:
-    """How many steps, of what size, and why."""
+    """A number of steps, their sizes, and the predicted excess risk."""
 
     steps: int
     rule: str
@@ -49,11 +49,11 @@ class StepRule:
 
     @property
     def averages_after(self) -> bool:
-        """Whether the points after each step are averaged, or those where gradients were taken."""
+        """Whether the points after each step are averaged instead of those where gradients were taken."""
         return self.rule == "smooth" or self.steps == 1
 
     def size(self, t: int, curvature: float) -> float:
-        """The step after the t-th gradient, t = 1, 2, ..."""
+        """The step size after the t-th gradient, t = 1, 2, ..."""
         if self.rule == "strongly convex":
             return min(self.step_size, 2.0 / (curvature * (t + 1.0)))
         return self.step_size
@@ -88,67 +88,73 @@ def gradient_descent(
     Parameters
     ----------
     loss : Loss
-        Any loss with bounded gradients on the set. Records beyond its bounds are clipped.
+        Loss with bounded gradients on the set.
     set : set or None
-        With a projection. None is a ball around 0 whose radius follows from the number of records,
-        the dimension and the budget; see docs/algorithms/gradient-descent.md.
+        Feasible set with a projection. None is a ball around 0 whose radius follows from the number of records, the
+        dimension and the budget; see docs/algorithms/gradient-descent.md.
     X : array or CSR matrix
-        The records, one row each; they are clipped to the loss's bounds.
+        Records, one per row; clipped to the loss's bounds.
     y : array, optional
-        Their labels.
+        Labels.
     budget : Budget
-        With ``delta > 0`` the noise is Gaussian, with ``delta = 0`` it is Gamma.
+        Privacy budget of the run. The noise is Gaussian if ``delta > 0``, and Gamma if ``delta = 0``.
     steps : int, optional
-        How many; by default as many as the bound on the excess risk is still falling, up to 1000.
+        Number of steps. By default the bound on the excess risk determines it, up to 1000.
     step_size : float, optional
-        For the mean loss; by default the one that the bound asks for.
+        Step size for the mean loss. By default the bound determines it.
     average : {"auto", "uniform", "weighted", "last"}
-        What is returned: the average of the points at which gradients were taken (with the step
-        for smooth losses: of the points after each step), the same with weights 1, 2, ..., T, or
-        the point after the last step. "auto" is weighted.
+        What is returned: "uniform" is the average of the points at which gradients were taken (or, with the step size
+        for smooth losses, of the points after each step), "weighted" the same with weights 1, 2, ..., T, and "last" the
+        point after the last step. "auto" is "weighted". Default: "auto".
     sampling : float, optional
-        Take each record into each step with this probability, independently (Poisson sampling);
-        needs ``reticent[accounting]`` and delta > 0.
+        Probability with which each record enters each step, independently (Poisson sampling); needs ``delta > 0`` and
+        ``reticent[accounting]``.
     start : array, optional
-        Where to begin; it must not depend on the records. By default the set's center.
+        Starting point, which must not depend on the records. By default the set's center.
     weights : array, optional
-        A factor for each record's loss, clipped to [0, ``weight_bound``]. Generalised linear losses
-        only.
+        Weights of the records' losses, clipped to [0, ``weight_bound``]; for generalised linear losses only.
     weight_bound : float
-        Public; noise is calibrated to it.
+        Public upper bound on the weights; noise is calibrated to it. Default: 1.
     groups : array, optional
-        An id of its person for each record (whole numbers, text or bytes): then all records of one
-        person are protected together, and the number of persons is public.
+        Id of the person of each record (integers, text or bytes). All records of one person are then protected
+        together, and the number of persons is public.
     max_records : int, optional
-        With ``groups``, a person's first so many records count in full and the others do not; by
-        default each of a person's m records has the weight 1/m.
+        With ``groups``: number of records of a person that count in full; later ones are ignored. By default each of a
+        person's m records has weight 1/m.
     record_loss : bool
-        Whether to write the mean loss of each step into the trace's diagnostics, which is not
-        private.
+        Whether to write the mean loss of each step into the trace's diagnostics, which are not private. Default: False.
     seed : int, optional
-        For experiments only. None is a cryptographic generator.
+        Seed of the noise, for experiments; the guarantee says so. None uses a cryptographic generator.
     noise_precision : {"lattice", "float"}
-        "float" is for simulations.
+        "lattice" rounds noisy values to a lattice, so that floating-point rounding reveals nothing; "float" is for
+        simulations, and the guarantee says so. Default: "lattice".
     calibration : str
-        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
-        reports the truth about that, too.
+        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`), for which the guarantee reports
+        the true privacy. Default: "exact".
     callback : callable, optional
-        Called with a ``Moment`` after each step; returning True stops the run.
+        Called with a :class:`reticent.trace.Moment` after each step; a true result stops the run.
     progress : bool
-        Show a progress line.
+        Whether to show a progress line. Default: False.
     resume : Fit or dict, optional
-        A run that a callback stopped (or its ``state()``): take the steps that are left of it. All
-        other arguments must be those of that run. Nothing more is charged.
+        A run that a callback stopped, or its ``state()``; the remaining steps are taken. All other arguments must be
+        those of that run. Nothing more is charged.
 
     Returns
     -------
     Fit
+        The decision, its guarantee and a trace.
+
+    See Also
+    --------
+    objective_perturbation : Usually more accurate for generalised linear losses.
+    ftrl : One record per step.
+
 
     Notes
     -----
-    A record moves the computed sum of gradients by its clip norm (twice that for
-    ``neighbours="replace"``) plus ``2 n * 160 * 2^-53`` times it for the rounding of the sum, plus
-    one lattice step in each coordinate. All of it is in the guarantee.
+    A record moves the computed sum of gradients by its clip norm (twice that for ``neighbours="replace"``), plus ``2 n
+    * 160 * 2^-53`` times the norm for the rounding of the sum, plus one lattice step per coordinate. The guarantee
+    includes all of it.
 
     Examples
     --------
@@ -198,7 +204,7 @@ def descent(
     record_loss: bool = False,
     calibration: str = "exact",
 ) -> SolverPlan:
-    """The plan of a descent by this rule."""
+    """The plan of a descent with this step rule."""
     scale, release, caveats = _noise(problem, rule.steps, rate, calibration)
     count = problem.count if rate is None else problem.count * rate
     ridge, curvature = problem.loss.ridge, problem.loss.strong_convexity
@@ -211,7 +217,7 @@ def descent(
         gradient = answer / count + ridge * x
         size = rule.size(t, curvature)
         new = problem.set.project(problem.shaped(x - size * gradient)).ravel()
-        # which of the two is averaged is what the analysis of each rule asks for
+        # the analysis of each rule determines which point is averaged
         kept = new if rule.averages_after else x
         mean += (kept - mean) * ((2.0 / (t + 1.0)) if average == "weighted" else 1.0 / t)
         values = {"step size": size, "noisy gradient norm": float(np.linalg.norm(gradient))}
@@ -256,13 +262,12 @@ def _rate(sampling: Any, problem: OfflineProblem) -> float | None:
     rate = checks.number(sampling, "sampling", low=0.0, high=1.0, open_low=True)
     if problem.groups is not None:
         raise ValueError(
-            "sampling takes records, and groups protect persons: nothing is proved for both together; "
+            "sampling and groups cannot be combined: no guarantee is proved for sampled records of persons; "
             "leave sampling out"
         )
     if problem.noise == "gamma":
         raise ValueError(
-            "sampling needs Gaussian noise and so delta > 0, got a budget with delta = 0; "
-            "leave sampling out"
+            "sampling needs Gaussian noise, and the budget has delta = 0; use delta > 0, or leave sampling out"
         )
     # a multiple of 2^-53, so that comparing 53 random bits with it has exactly this probability
     return max(1.0, round(rate * 2.0**53)) * 2.0**-53
@@ -284,7 +289,7 @@ def _start(problem: OfflineProblem, start: Any) -> FloatArray:
 def step_rule(
     problem: OfflineProblem, steps: Any, step_size: Any = None, rate: float | None = None
 ) -> StepRule:
-    """The least number of steps whose bound is within 5 % of the best, and its step size."""
+    """The smallest number of steps whose bound is within 5 % of the best, with its step size."""
     wanted = None if steps is None else checks.integer(steps, "steps", low=1)
     given = (
         None if step_size is None else checks.number(step_size, "step_size", low=0.0, open_low=True)
@@ -301,7 +306,7 @@ def step_rule(
 
 
 def _bound(problem: OfflineProblem, steps: int, radius: float, rate: float | None) -> StepRule:
-    # L bounds gradients of the mean loss, v the noise's second moment, M is smoothness, m strong
+    # L bounds gradients of the mean loss, v is the second moment of the noise, M the smoothness, m the strong
     # convexity, D the distance to the best decision; see docs/algorithms/gradient-descent.md.
     n, D = problem.count, radius
     L = problem.norm + problem.loss.ridge * min(problem.set.norm_bound, radius + D)
@@ -347,7 +352,7 @@ def _noise(
 
 
 def _sampled_noise(problem: OfflineProblem, steps: int, rate: float) -> tuple[float, Release]:
-    """Poisson samples: the multiplier is found by a search over the privacy loss distribution."""
+    """Noise for Poisson samples: the multiplier is found by a search over the privacy loss distribution."""
     limit = problem.norm + problem.rounding
 
     def release(multiplier: float) -> Release:

@@ -1,8 +1,8 @@
-"""Which records are one person's, and how much each of them counts.
+"""The persons of a table, and the weight of each of their records.
 
-Each of a person's m records counts 1/m, so that what the person contributes is an average of what single
-records could; or a person's first records count in full, and all that follow do not count. Proofs, by
-solver: docs/algorithms/persons.md.
+Each of a person's m records has weight 1/m, so that the person's contribution is an average of possible contributions
+of single records; or a person's first records count in full and later ones not at all. Proofs for each solver:
+docs/algorithms/persons.md.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from reticent.checks import FloatArray
 from reticent.state.persons import read
 
 _HAIR = 1.0 - 2.0**-30
-"""Weights 1/m add up to this at most, so that no rounding of theirs can make a person count more than 1."""
+"""Upper bound on the sum of a person's weights 1/m, so that rounding cannot make a person count more than 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,13 +27,13 @@ class Groups:
     Parameters
     ----------
     factors : array
-        How much each record counts.
+        Weight of each record.
     count : int
         Number of persons; public, unlike the number of records.
     most : float
-        What one person's factors can add up to, at most.
+        Largest possible sum of one person's factors.
     max_records : int or None
-        How many records of a person count; None: all of them.
+        Number of records of a person that count; None: all, with weight 1/m each.
     """
 
     factors: FloatArray
@@ -43,14 +43,14 @@ class Groups:
 
     @classmethod
     def of(cls, groups: Any, records: int, max_records: int | None) -> Groups | None:
-        """From ids, one per record; None without ids. What was made before is taken as it is."""
+        """Persons from ids, one per record; None without ids. A `Groups` is returned unchanged."""
         if isinstance(groups, Groups):
             return groups
         if groups is None:
             if max_records is not None:
                 raise ValueError(
-                    f"max_records={max_records!r} needs groups, an id of its person for each record; "
-                    "without groups one record is protected, not a person"
+                    f"max_records={max_records!r} needs groups, the id of the person of each record; without groups "
+                    "records are protected, not persons"
                 )
             return None
         _, rows, lengths = read(groups, "groups")
@@ -70,11 +70,11 @@ class Groups:
 
     @property
     def words(self) -> str:
-        """What is done to a person's records, for the guarantee."""
+        """How a person's records count, for the guarantee."""
         if self.max_records is None:
-            return f"{self.count} persons; each of a person's m records has the weight 1/m"
+            return f"{self.count} persons; each of a person's m records has weight 1/m"
         return f"{self.count} persons; of each the first {self.max_records} records count"
 
     def directions(self, dim: int) -> int:
-        """The most directions in which one person can act."""
+        """The largest dimension of the span of one person's records."""
         return dim if self.max_records is None else min(dim, self.max_records)

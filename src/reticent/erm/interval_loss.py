@@ -1,7 +1,7 @@
-"""The summed loss of records in interval arithmetic: the last word where double precision is unsure.
+"""The summed loss in interval arithmetic, for decisions that double precision cannot make.
 
-This is slow, a pass of Python over all records, and almost never runs: a sampler asks it only when a
-decision lies within its own rounding error.
+This is a slow pass over all records in Python. It almost never runs: a sampler needs it only if a comparison lies
+within its own rounding error.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from reticent.losses import kernels
 
 
 def _both(context: Any, low: Any, high: Any) -> Any:
-    """The smallest interval that holds two intervals."""
+    """The smallest interval that contains two intervals."""
     return context.mpf([min(low.a, high.a), max(low.b, high.b)])
 
 
 def _piecewise(context: Any, test: Any, below: Any, above: Any) -> Any:
-    """``below()`` where test is below 0, ``above()`` where it is above, both where it may be either."""
+    """``below()`` if test is negative, ``above()`` if it is positive, and their union if it may be either."""
     if test.b < 0:
         return below()
     if test.a > 0:
@@ -31,12 +31,12 @@ def _piecewise(context: Any, test: Any, below: Any, above: Any) -> Any:
 
 
 def phi(context: Any, kind: int, params: FloatArray, z: Any, y: float) -> Any:
-    """An interval that holds the scalar loss at every point of the interval z."""
+    """An interval that contains the scalar loss at every point of the interval z."""
     label = context.mpf(y)
     if kind == kernels.LOGISTIC:
         return context.log(1 + context.exp(-label * z))
     if kind == kernels.CAPPED_LOGISTIC:
-        # Computed where it bends; the border need not be exact, both parts hold beside it.
+        # The border is rounded, which is harmless: both formulas hold near it.
         cap = context.mpf(float(params[0]))
         border = context.log(cap / (1 - cap))
         m = label * z
@@ -78,13 +78,13 @@ def phi(context: Any, kind: int, params: FloatArray, z: Any, y: float) -> Any:
             lambda: context.exp(top) * (1 + (z - top)),
         )
         return mean - label * z + base
-    raise ValueError(f"no interval form of the loss of kind {kind}")
+    raise ValueError(f"there is no interval form of the loss of kind {kind}")
 
 
 def summed(
     context: MPIntervalContext, kind: int, params: FloatArray, A: Any, y: FloatArray, x: list[Any]
 ) -> Any:
-    """An interval that holds the summed loss at every point of the box x."""
+    """An interval that contains the summed loss at every point of the box x."""
     total = context.mpf(0)
     rows = A.toarray() if sp.issparse(A) else A
     for row, label in zip(rows, y, strict=True):

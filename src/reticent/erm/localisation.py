@@ -1,12 +1,11 @@
-"""Two stages for strongly convex losses: find the neighbourhood, then search it.
+"""Two stages for strongly convex losses: find a neighbourhood of the minimiser, then search it.
 
-Bassily, Smith and Thakurta, *Private empirical risk minimization: efficient algorithms and tight
-error bounds*, section 5: a part of the budget buys a rough minimiser by output perturbation, and the
-rest a second solver on the small ball around it, whose error is proportional to its radius. Here the
-second stage is noisy gradient descent. See docs/algorithms/objective-perturbation.md.
+Bassily, Smith and Thakurta, *Private empirical risk minimization: efficient algorithms and tight error bounds*, section
+5: part of the budget pays for a rough minimiser by output perturbation, and the rest for a second solver on a small
+ball around it, whose error is proportional to the radius. Here the second stage is noisy gradient descent. See
+docs/algorithms/objective-perturbation.md.
 
-The ball holds the minimiser only with high probability. That is a matter of accuracy; privacy does not
-depend on it.
+The ball contains the minimiser only with high probability. This affects accuracy; privacy does not depend on it.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from reticent import checks
 from reticent.checks import FloatArray
 from reticent.erm.fit import Fit
 from reticent.erm.gradient_descent import descent, step_rule
-from reticent.erm.output_perturbation import check_smooth, rough_minimiser
+from reticent.erm.output_perturbation import rough_minimiser
 from reticent.erm.problem import OfflineProblem
-from reticent.erm.reading import bounded
+from reticent.erm.reading import bounded, need_smooth
 from reticent.erm.solver import Run, SolverPlan, solve
 from reticent.privacy import Gaussian, Pure, Release
 from reticent.sets.base import ConvexSet
@@ -51,45 +50,51 @@ def localisation(
     callback: Callback | None = None,
     progress: bool = False,
 ) -> Fit:
-    """Output perturbation, then gradient descent on the ball in which the minimiser must be.
+    """Output perturbation, then gradient descent on a ball that contains the minimiser with high probability.
 
     Parameters
     ----------
     loss : Loss
-        A smooth generalised linear loss with a ridge.
+        Smooth generalised linear loss with a ridge.
     set : set or None
-        With an exact projection (a ball, a box, a simplex, a product of these). None is a ball
-        around 0 with a radius chosen by theory.
+        Feasible set with an exact projection (a ball, a box, a simplex, a product of these). None is a ball around 0
+        whose radius is computed from public numbers.
     X : array or CSR matrix
-        The records, one row each; they are clipped to the loss's bounds.
+        Records, one per row; clipped to the loss's bounds.
     y : array, optional
-        Their labels.
+        Labels.
     budget : Budget
-        What all releases together may cost. With ``delta > 0`` the noise is Gaussian, with ``delta
-        = 0`` it is Gamma.
+        Privacy budget of all releases together. The noise is Gaussian if ``delta > 0``, and Gamma if ``delta = 0``.
     record_loss : bool
-        Whether the trace holds the loss of every step: a diagnostic that reads private data.
+        Whether the trace holds the loss of every step, a diagnostic that reads private data. Default: False.
     seed : int, optional
-        Of the noise, for experiments; the guarantee says so. None is a cryptographic generator.
+        Seed of the noise, for experiments; the guarantee says so. None uses a cryptographic generator.
     noise_precision : {"lattice", "float"}
-        Noise on a lattice leaks nothing through rounding; "float" is for simulations, and the
-        guarantee says so.
+        "lattice" rounds noisy values to a lattice, so that floating-point rounding reveals nothing; "float" is for
+        simulations, and the guarantee says so. Default: "lattice".
     callback : callable, optional
-        Sees the steps of the second stage; a true result stops the run.
+        Called with a :class:`reticent.trace.Moment` after each step of the second stage; a true result stops the run.
     progress : bool
-        Whether to show a progress line.
+        Whether to show a progress line. Default: False.
     first_share : float
-        Of the budget for the first stage: of mu squared, or of epsilon without delta.
+        Share of the budget for the first stage: of mu squared, or of epsilon if delta = 0. Default: 0.3.
     failure : float
-        With at most this probability over the noise the ball misses the minimiser.
+        Largest probability, over the noise, that the ball misses the minimiser. Default: 0.05.
     steps : int, optional
-        Of the second stage.
+        Number of steps of the second stage. By default the bound on the excess risk determines it.
     calibration : {"exact"}
-        No other noise is prescribed for it.
+        Only exact noise is available.
 
     Returns
     -------
     Fit
+        The decision, its guarantee and a trace.
+
+    See Also
+    --------
+    output_perturbation : The first stage.
+    gradient_descent : The second stage.
+
 
     Examples
     --------
@@ -128,11 +133,11 @@ def _plan(
     failure = checks.number(failure, "failure", low=0.0, high=1.0, open_low=True, open_high=True)
     if steps is not None:
         checks.integer(steps, "steps", low=1)
-    check_smooth(problem, NAME)
+    need_smooth(problem, NAME)
     if problem.loss.strong_convexity == 0.0:
         raise ValueError(
-            f"{NAME} needs a strongly convex loss, and {problem.loss!r} has no ridge; give it one, "
-            "or use erm.objective_perturbation"
+            f"{NAME} needs a strongly convex loss, and {problem.loss!r} has no ridge; use a loss with ridge > 0, "
+            "or erm.objective_perturbation"
         )
     problem = bounded(problem, set, NAME)
     gaussian = problem.noise == "gaussian"
@@ -156,17 +161,17 @@ def _plan(
             "average": "weighted",
             "set": repr(problem.set),
         }
-        # A stopped run cannot be taken up again: its ball would have to travel with it.
+        # A stopped run cannot be resumed: its ball would have to be saved with it.
         return replace(plan, settings=settings, identity=None)
 
     curve = Gaussian(second.level) if gaussian else Pure(second.level)
     words = "Gaussian" if gaussian else "Gamma"
-    near_it = Release("noisy sums of gradients near it", curve, None, words)
+    near_it = Release("noisy sums of gradients near the first point", curve, None, words)
     return SolverPlan(problem=problem, releases=[rough.release, near_it], then=search_near)
 
 
 def _radius(problem: OfflineProblem, scale: float, failure: float) -> float:
-    """A bound on the norm of the first stage's noise, but for this probability."""
+    """A bound on the norm of the first stage's noise that holds except with this probability."""
     p = problem.dim
     if problem.noise == "gaussian":
         return scale * math.sqrt(2.0 * float(gammaincinv(0.5 * p, 1.0 - failure)))
@@ -174,7 +179,7 @@ def _radius(problem: OfflineProblem, scale: float, failure: float) -> float:
 
 
 class Near(ConvexSet):
-    """The part of a set within some distance of one of its points."""
+    """The points of a set within some distance of one of its points."""
 
     def __init__(self, whole: Any, center: FloatArray, radius: float) -> None:
         self.whole = whole
@@ -196,7 +201,7 @@ class Near(ConvexSet):
         return min(float(self.whole.norm_bound), float(np.linalg.norm(self._center)) + self.radius)
 
     def _project(self, x: FloatArray) -> FloatArray:
-        """The nearest point is the whole set's nearest to a mixture of x and the center."""
+        """The projection, which is the whole set's projection of a convex combination of x and the center."""
 
         def at(weight: float) -> FloatArray:
             mixed = (x + weight * self._center) / (1.0 + weight)
@@ -218,7 +223,7 @@ class Near(ConvexSet):
         return at(high)
 
     def _linear_minimizer(self, g: FloatArray) -> FloatArray:
-        raise NotImplementedError("this set is for solvers that project")
+        raise NotImplementedError("this set has no linear minimiser; use a solver that projects")
 
     def _contains(self, x: FloatArray, slack: float) -> bool:
         near = float(np.linalg.norm(x - self._center)) <= self.radius + slack

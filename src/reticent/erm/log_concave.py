@@ -1,17 +1,16 @@
-"""Exact draws from a density exp(-k F) on a box or a ball of few dimensions, F convex, by rejection.
+"""Exact draws from a density exp(-k F) on a box or a ball of few dimensions, F convex, by rejection sampling.
 
-A parallelepiped around the set is cut into cells, finer where the density is large. On a cell with
-center c and half-edges e_j a convex F is at least ``F(c) - sum |<g, e_j>|``, g a subgradient at c, so
-the density is at most exp(-k times that): an envelope that is constant on cells. A cell is drawn
-with its exact weight, a point of it uniformly, and the point is accepted with probability density
-over envelope (Devroye, *Non-uniform random variate generation*, sections II.3 and VIII). What leaves
-is the accepted real point, rounded to the nearest double in every coordinate.
+A parallelepiped around the set is divided into cells, finer where the density is large. On a cell with center c and
+half-edges e_j, a convex F is at least ``F(c) - sum |<g, e_j>|`` for a subgradient g at c, so the density is at most
+exp(-k times that), an envelope that is constant on cells. A cell is drawn with its exact weight and a point of it
+uniformly; the point is accepted with probability density / envelope (Devroye, *Non-uniform random variate generation*,
+sections II.3 and VIII). The result is the accepted real point, rounded to the nearest double in every coordinate.
 
-Two things are proved in docs/algorithms/exponential-mechanism.md. Cells are split until the envelope
-is certified to hold at most ``ENOUGH`` times the density's mass, so the number of proposals does not
-depend on the records. And points are real numbers of which 64 bits are known at first: further bits
-are drawn until they settle whether the point lies in the set, whether it is accepted, and to which
-double it rounds, so neither the law nor the grid of possible outputs depends on the cells.
+docs/algorithms/exponential-mechanism.md proves two things. Cells are split until the envelope is certified to have at
+most ``ENOUGH`` times the density's mass, so at most that many proposals are expected, whatever the records. And points
+are real numbers of which 64 bits are known at first; further bits are drawn until they decide whether the point lies in
+the set, whether it is accepted, and to which double it rounds. Neither the distribution nor the grid of possible
+outputs therefore depends on the cells.
 """
 
 from __future__ import annotations
@@ -34,24 +33,24 @@ from reticent.noise import Source, select
 from reticent.sets import Box, L2Ball
 
 ENOUGH = 8.0
-"""Cells are split until the envelope's mass is below this many times a lower bound on the density's."""
+"""Cells are split until the envelope's mass is below this multiple of a lower bound on the density's mass."""
 RESOLVED = 2.0**-10
-"""The exponent is at most this over the rounding error of F, which therefore hardly moves a density."""
+"""The exponent is at most this divided by the rounding error of F, so that rounding hardly changes the density."""
 _BLOCK = 128
 _SMALLEST = 2.0**-900
-"""No set is smaller: far below, products of doubles lose bits to underflow."""
+"""Smallest width of a set; far below it, products of doubles lose bits to underflow."""
 _GROWTH = 8.0
-"""The exponent grows by this factor from one stage of cutting to the next."""
+"""Factor by which the exponent grows between stages of cutting."""
 _MOST_CELLS = 16
-"""Times 2^dim: if a stage adds more cells, the parallelepiped is turned along the density."""
+"""Times 2^dim: if a stage adds more cells, the parallelepiped is rotated to fit the density."""
 _ROOM = 2.0**-46
-"""For the rounding of positions, relative to the largest coordinates."""
+"""Allowance for the rounding of positions, relative to the largest coordinates."""
 _LENGTH_COUNTS = 2.0**-3
-"""How much a cell's length along an axis counts beside the rise of k F along it."""
+"""Weight of a cell's length along an axis relative to the increase of k F along it."""
 
 
 def bounding_box(where: Any) -> tuple[FloatArray, FloatArray]:
-    """The corners of a box around a set, or of the set itself if it is one."""
+    """Two corners of a box around a set, or of the set itself if it is a box."""
     if isinstance(where, L2Ball):
         return np.full(where.dim, -where.radius), np.full(where.dim, where.radius)
     assert isinstance(where, Box)
@@ -59,17 +58,18 @@ def bounding_box(where: Any) -> tuple[FloatArray, FloatArray]:
 
 
 def _size(low: FloatArray, high: FloatArray) -> float:
-    """A bound on the norm of every point of every parallelepiped that is cut."""
+    """A bound on the norm of every point of every parallelepiped that is divided."""
     return math.hypot(*(np.abs(0.5 * low + 0.5 * high) + 0.51 * len(low) * (high - low)))
 
 
 def largest_exponent(problem: OfflineProblem, ridge: float) -> float:
-    """The largest k for which double precision resolves exp(-k F): a function of public numbers.
+    """The largest k for which double precision resolves exp(-k F); a function of public numbers.
+
 
     Raises
     ------
     ValueError
-        If losses overflow on the set, or if it is so small that they underflow.
+        If the losses overflow on the set, or if the set is so small that they underflow.
     """
     low, high = bounding_box(problem.set)
     if not (high - low).min() >= _SMALLEST:
@@ -80,16 +80,16 @@ def largest_exponent(problem: OfflineProblem, ridge: float) -> float:
     doubt = rounding(problem, ridge)
     if not doubt <= 1e290:
         raise ValueError(
-            f"sampler='exact' cannot sum {problem.loss!r} over {problem.count} records on "
-            f"{problem.set!r}: it overflows there; rescale the records or take a smaller set"
+            f"sampler='exact' cannot sum {problem.loss!r} over {problem.count} records on {problem.set!r}, "
+            "because the sum overflows; rescale the records or use a smaller set"
         )
     return RESOLVED / doubt
 
 
 def rounding(problem: OfflineProblem, ridge: float) -> float:
-    """How far F is from its value in double precision, at most; a function of public numbers.
+    """An upper bound on the rounding error of F; a function of public numbers.
 
-    It covers the float point that stands for a real one, and the subgradients of the envelope.
+    It includes the rounding of the point itself and of the subgradients for the envelope.
     """
     low, high = bounding_box(problem.set)
     size, dim = _size(low, high), len(low)
@@ -108,10 +108,10 @@ def rounding(problem: OfflineProblem, ridge: float) -> float:
 
 @specialised
 def _sums(kind):
-    """``(A, y, points, params, with_slopes)``: the summed loss at every point, and a subgradient of it.
+    """Compile ``(A, y, points, params, with_slopes)``: the summed loss and a subgradient of it at every point.
 
-    Blocks of records are added as they come and their sums by Neumaier's compensated summation, for
-    which the bound of ``reticent.erm.rounded_sums`` holds.
+    Sums over blocks of records are added by Neumaier's compensated summation, so the bound of
+    ``reticent.erm.rounded_sums`` holds.
     """
 
     @compiled
@@ -142,11 +142,11 @@ def _sums(kind):
 
 
 class _Frame:
-    """The parallelepiped ``origin + axes u``, u in the unit cube, that holds the set.
+    """The parallelepiped ``origin + axes u``, u in the unit cube, that contains the set.
 
-    Origin and axes are doubles, taken as the real numbers that they are. ``spread`` is how far the
-    density is thought to reach along each axis, in units of its length. ``fits``: the set is the
-    parallelepiped itself, but for the last bits of its edges.
+    Origin and axes are doubles and treated as exact real numbers. ``spread`` is the estimated extent of the density
+    along each axis, relative to the axis. ``fits``: the parallelepiped is the set itself, except for the last bits of
+    its edges.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class _Frame:
         return cls(low, np.diag(np.nextafter(high - low, np.inf)), np.ones(len(low)), fits)
 
     def turned(self, low: FloatArray, high: FloatArray, cells: _Cells, k: float) -> _Frame:
-        """Along the principal axes of the cells' masses, the box taken as a cube."""
+        """The parallelepiped along the principal axes of the cells' masses, in coordinates where the box is a cube."""
         span, dim = high - low, len(low)
         mass = cells.mass(k)
         mass = np.exp(mass - mass.max())
@@ -172,7 +172,7 @@ class _Frame:
         deviations = np.sqrt(np.diag(covariance))
         correlation = covariance / np.outer(deviations, deviations)
         factor = np.linalg.cholesky(correlation + 2.0**-40 * np.eye(dim))
-        # by singular values, which resolve far longer shapes than eigenvalues of their squares
+        # by singular values, which resolve far more elongated shapes than eigenvalues of the squared matrix
         directions, lengths, _ = np.linalg.svd(
             (self.axes / span[:, None]) @ (deviations[:, None] * factor)
         )
@@ -185,21 +185,21 @@ class _Frame:
         )
 
     def points(self, places: FloatArray) -> FloatArray:
-        """From the unit cube to decisions, in double precision."""
+        """Decisions for points of the unit cube, in double precision."""
         return self.origin + places @ self.axes.T
 
 
 @dataclass
 class _Cells:
-    """Cells of the unit cube, ``index 2^-depth`` and ``2^-depth`` wide, and what is known of F there."""
+    """Cells of the unit cube, at ``index 2^-depth`` and ``2^-depth`` wide, with bounds on F."""
 
     index: np.ndarray
     depth: np.ndarray
-    # of the corners: corner number b has bit j set where axis j is at its upper end
+    # per corner: bit j of a corner's number is set if it is at the upper end of axis j
     values: FloatArray  # F
     slopes: FloatArray  # of F, along the whole axes
-    inside: np.ndarray  # whether it certainly lies in the set
-    floors: FloatArray  # what F is at least on the cell
+    inside: np.ndarray  # whether the corner certainly lies in the set
+    floors: FloatArray  # lower bounds of F on the cells
 
     @property
     def widths(self) -> FloatArray:
@@ -214,10 +214,10 @@ class _Cells:
         return np.asarray(-k * self.floors - self.depth.sum(axis=1) * math.log(2.0))
 
     def filled(self, k: float) -> FloatArray:
-        """A lower bound on the share of the envelope that is density.
+        """A lower bound on the ratio of the density's mass to the envelope's.
 
-        A convex F is at most the multilinear interpolation of its values at the corners, whose mean
-        is theirs; by Jensen's inequality the mean density is at least exp(-k times that).
+        A convex F is at most the multilinear interpolation of its values at the corners, whose mean is the mean of
+        these values; by Jensen's inequality the mean density is at least exp(-k times that mean).
         """
         share = np.exp(np.minimum(k * (self.floors - self.values.mean(axis=1)), 0.0))
         return np.where(self.inside.all(axis=1), share, 0.0)
@@ -235,10 +235,10 @@ class _Cells:
 
 
 class Sampler:
-    """Draws points of a box or a ball with density proportional to ``exp(-k F)``.
+    """Draw points of a box or a ball with density proportional to ``exp(-k F)``.
 
-    ``F`` is the summed loss plus ``(ridge/2) ||x||^2``, and ``k`` no more than ``largest_exponent``.
-    In three dimensions the cells are some thousands, beyond that too many.
+    ``F`` is the summed loss plus ``(ridge/2) ||x||^2``, and ``k`` is at most ``largest_exponent``. In three dimensions
+    there are some thousands of cells; in more dimensions there are too many.
     """
 
     def __init__(self, problem: OfflineProblem, k: float, ridge: float) -> None:
@@ -250,7 +250,7 @@ class Sampler:
         self.ridge = ridge
         self.kind, self.params = problem.linear.kernel
         self.A = problem.A.toarray() if sp.issparse(problem.A) else problem.A
-        # An offset of the loss is a constant factor of the density.
+        # A constant offset of the loss is a constant factor of the density.
         self.y = np.zeros(problem.count) if self.kind == kernels.LINEAR else problem.y
         self.low, self.high = bounding_box(problem.set)
         self.dim = len(self.low)
@@ -266,26 +266,26 @@ class Sampler:
         self.rounds = 0
 
     def values(self, points: FloatArray) -> FloatArray:
-        """F at every point, within ``doubt``."""
+        """F at every point, with an error of at most ``doubt``."""
         found, _ = _sums(self.kind)(self.A, self.y, points, self.params, False)
         return np.asarray(found + (0.5 * self.ridge * points * points).sum(axis=1))
 
     def _tangents(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """F and how fast it grows along each axis, at every point."""
-        # slopes are not clipped as elsewhere: cells may reach beyond the set, where F is convex too
+        """F and its derivative along each axis, at every point."""
+        # slopes are not clipped here: cells may extend beyond the set, where F is convex too
         found, slopes = _sums(self.kind)(self.A, self.y, points, self.params, True)
         found = found + (0.5 * self.ridge * points * points).sum(axis=1)
         return found, (slopes + self.ridge * points) @ self.frame.axes
 
-    # Cutting the parallelepiped into cells.
+    # Dividing the parallelepiped into cells.
 
     def _cut(self) -> _Cells:
-        """Cells that certify the envelope, at exponents that grow up to k.
+        """Cells that certify the envelope, for exponents that increase up to k.
 
-        So where the parallelepiped has to be turned, the density is known for a smaller exponent.
+        If the parallelepiped has to be rotated, the density for a smaller exponent is known by then.
         """
         cells, k, before, most = self._root(), self.k, 0.0, math.inf
-        # Positions do not resolve a box that is thinner than this, and neither does the density.
+        # Below this width neither the positions nor the density can be resolved.
         if self.dim > 1 and (self.high - self.low).min() > 1024.0 * self._room:
             k = min(k, _GROWTH / float(cells.values.max() - cells.floors.min()))
         while True:
@@ -301,7 +301,7 @@ class Sampler:
             k, before = min(_GROWTH * k, self.k), k
 
     def _certified(self, cells: _Cells, k: float, most: float) -> _Cells | None:
-        """The cells, split until they certify the envelope; None if they would be too many."""
+        """The cells, split until they certify the envelope; None if there would be too many."""
         while len(cells.floors) <= most:
             mass = cells.mass(k)
             share = np.exp(mass - mass.max())
@@ -318,7 +318,7 @@ class Sampler:
         return self._evaluate(index, index, *(part[None] for part in found))
 
     def _at(self, places: FloatArray) -> tuple[FloatArray, FloatArray, np.ndarray]:
-        """The tangents at places of the unit cube, and whether these certainly lie in the set."""
+        """The tangents at points of the unit cube, and whether these certainly lie in the set."""
         points = self.frame.points(places)
         if self.frame.fits:
             inside = np.ones(len(points), dtype=bool)
@@ -330,7 +330,7 @@ class Sampler:
         return *self._tangents(points), inside
 
     def _norms(self, points: FloatArray) -> FloatArray:
-        radius = self.problem.set.radius  # squares of tiny or huge numbers would leave the range
+        radius = self.problem.set.radius  # scaled, so that squares neither overflow nor underflow
         return np.asarray(np.linalg.norm(points / radius, axis=1) * radius)
 
     def _evaluate(
@@ -341,14 +341,14 @@ class Sampler:
         slopes: FloatArray,
         inside: np.ndarray,
     ) -> _Cells:
-        """These cells and their envelope, less those without a point of the set."""
+        """These cells with their envelope, without the cells that contain no point of the set."""
         half = np.ldexp(0.5, -depth)
         points = self.frame.points((2 * index + 1) * half)
         kept = self._meets(points, half)
         index, depth, half, points = index[kept], depth[kept], half[kept], points[kept]
         values, slopes, inside = values[kept], slopes[kept], inside[kept]
-        # All tangents as affine functions about the center; their mean lies below F as well, and is
-        # the best of them where a kink runs through the cell.
+        # All tangents as affine functions around the center. Their mean is a lower bound of F too, and the
+        # best one if F has a kink within the cell.
         own, steep = self._tangents(points)
         heights = values - (slopes * half[:, None, :] * (2 * self._upper - 1)).sum(axis=2)
         heights = np.column_stack([own, heights, heights.mean(axis=1)])
@@ -357,7 +357,7 @@ class Sampler:
         return _Cells(index, depth, values, slopes, inside, least.max(axis=1) - 2.0 * self.doubt)
 
     def _meets(self, points: FloatArray, half: FloatArray) -> np.ndarray:
-        """Whether the cells around these centers may hold a point of the set: no is certain."""
+        """Whether the cells around these centers may contain a point of the set; False is certain."""
         if self.is_box:
             reach = half @ np.abs(self.frame.axes).T + self._room
             return np.all((points + reach >= self.low) & (points - reach <= self.high), axis=1)
@@ -375,10 +375,10 @@ class Sampler:
         return parts[0].joined(parts[1:])
 
     def _longest(self, cells: _Cells, k: float) -> np.ndarray:
-        """The axis along which most happens: to the density, else to the border, else the longest.
+        """The axis along which to split: where the density changes most, then the border, then the longest.
 
-        The last two count by how long an edge is beside the density's spread, so that an axis along
-        which nothing is seen is cut as well in the end.
+        The last two are weighted by the length of the edge relative to the density's extent, so that an axis along
+        which nothing changes is eventually split too.
         """
         edges = cells.widths / self.frame.spread
         edges /= edges.max(axis=1, keepdims=True)
@@ -391,7 +391,7 @@ class Sampler:
         return scores.argmax(axis=1)
 
     def _ends(self, axis: int) -> tuple[np.ndarray, np.ndarray]:
-        """The corners at the lower end of an axis, and those opposite."""
+        """The corners at the lower end of an axis, and those opposite to them."""
         lower = np.flatnonzero(self._upper[:, axis] == 0)
         return lower, lower | 1 << axis
 
@@ -433,10 +433,9 @@ class Sampler:
 
 
 class _Point:
-    """A uniform real point of a cell, of which ever more bits are drawn as they are needed.
+    """A uniform real point of a cell, whose bits are drawn as they are needed.
 
-    All numbers are integers over one power of two: every double is such a fraction, and so is every
-    number with finitely many bits of its place in the cell.
+    All numbers are integers over a common power of two, as every double and every dyadic position in the cell is.
     """
 
     def __init__(
@@ -456,7 +455,7 @@ class _Point:
         self.length += 128
 
     def bounds(self) -> tuple[list[tuple[int, int]], int]:
-        """The least and the largest that each coordinate can be, over two to a power."""
+        """Lower and upper bounds of each coordinate, over a power of two."""
         frame, dim = self.sampler.frame, self.sampler.dim
         deepest = max(self.depth)
         edges = [1 << deepest - depth for depth in self.depth]
@@ -475,10 +474,10 @@ class _Point:
         return out, frame.power + deepest + self.length
 
     def rounded(self) -> FloatArray:
-        """The nearest double to every coordinate, once it is certain."""
+        """The nearest double of every coordinate, once it is determined."""
         while True:
             ends, power = self.bounds()
-            # the quotient of two integers is correctly rounded, to denormals too; no zero is negative
+            # dividing integers rounds correctly, to denormals too; adding 0.0 removes negative zeros
             low = [a / (1 << power) + 0.0 for a, _ in ends]
             high = [b / (1 << power) + 0.0 for _, b in ends]
             if low == high:
@@ -486,12 +485,12 @@ class _Point:
             self.extend()
 
     def nearby(self) -> FloatArray:
-        """A double near every coordinate."""
+        """A double close to every coordinate."""
         ends, power = self.bounds()
         return np.array([a / (1 << power) for a, _ in ends])
 
     def inside(self) -> bool:
-        """Whether the point lies in the set; the border has probability 0."""
+        """Whether the point lies in the set; its border has probability 0."""
         while True:
             found = self._is_inside()
             if found is not None:
@@ -499,7 +498,7 @@ class _Point:
             self.extend()
 
     def _is_inside(self) -> bool | None:
-        """None if the bits do not tell."""
+        """None if the known bits do not determine it."""
         ends, power = self.bounds()
         if self.sampler.is_box:
             answers = [
@@ -552,12 +551,12 @@ class _Point:
             if libmp.mpf_lt(most, libmp.fzero):
                 return False
         raise ArithmeticError(
-            f"{length} random bits did not settle a draw, which chance cannot explain"
+            f"{length} random bits did not decide a draw, which is impossible by chance; check the generator"
         )
 
 
 def _is_between(a: int, b: int, power: int, low: float, high: float) -> bool | None:
-    """Whether a number between a and b, over two to the power, lies between two doubles."""
+    """Whether a number between a and b, over a power of two, lies between two doubles; None if undetermined."""
     (least, most), own = _over_one_power([low, high])
     a, b, least, most = a << own, b << own, least << power, most << power
     if least <= a and b <= most:
@@ -566,7 +565,7 @@ def _is_between(a: int, b: int, power: int, low: float, high: float) -> bool | N
 
 
 def _over_one_power(numbers: list[float]) -> tuple[list[int], int]:
-    """Doubles as integers over one power of two."""
+    """Doubles as integers over a common power of two."""
     ratios = [number.as_integer_ratio() for number in numbers]
     power = max(bottom.bit_length() for _, bottom in ratios) - 1
     return [top << power + 1 - bottom.bit_length() for top, bottom in ratios], power

@@ -2,9 +2,9 @@
 
     J(x) = sum_i phi(<a_i, x>, y_i) + (ridge/2) ||x - c||^2 + <b, x>      over a set with a projection
 
-by the Newton steps of :mod:`reticent.solve`. The certificate, not a solver's own tolerance, is what
-privacy rests on; a solver that stops anywhere else has no guarantee (Iyengar et al., *Towards practical
-differentially private convex optimization*).
+It is found by the Newton steps of :mod:`reticent.solve`. Privacy rests on the certificate, not on a solver's own
+tolerance; without a certificate there is no guarantee (Iyengar et al., *Towards practical differentially private convex
+optimization*).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from reticent.state import current_run
 
 _STEPS = 1000
 _PATIENCE = 200
-"""So many steps without progress, and the run gives up."""
+"""The run gives up after this many steps without progress."""
 
 
 @dataclass(frozen=True)
 class Minimum:
-    """A point, how far from the minimiser it can be, and what it took."""
+    """A point, a bound on its distance from the minimiser, and the number of steps."""
 
     point: FloatArray
     distance: float
@@ -39,11 +39,11 @@ class Minimum:
 
 
 def doubt_of(problem: OfflineProblem, pull: float, ridge: float) -> Doubt:
-    """Bounds on what rounding may take from the gradient; they follow from public numbers.
+    """Bounds on the rounding error of the gradient, from public numbers.
 
-    They hold for the gradient as it is computed here, blocks of rows and compensated sums
-    (``reticent.erm.rounded_sums``) included; one computed in another way has another bound. ``pull`` is the
-    norm of the linear term, or a bound on it.
+    They hold for the gradient as it is computed here, with blocks of rows and compensated sums
+    (``reticent.erm.rounded_sums``), and for no other way of computing it. ``pull`` is the norm of the linear term, or a
+    bound on it.
     """
     slope, bend = (problem.weight_bound * bound for bound in problem.scalar_bounds)
     norm, count, dim = problem.feature_norm, problem.count, problem.dim
@@ -58,7 +58,7 @@ def doubt_of(problem: OfflineProblem, pull: float, ridge: float) -> Doubt:
 
 
 def pull_of(linear: float, ridge: float, center: float) -> float:
-    """What stands for the norm of ``b - ridge c``, twice as much so that its own rounding is counted."""
+    """Twice a bound on the norm of ``b - ridge c``; the factor 2 covers its own rounding."""
     return 2.0 * (linear + ridge * center)
 
 
@@ -70,9 +70,9 @@ def minimise(
     center: FloatArray | None = None,
     part: int = 0,
 ) -> Minimum:
-    """A point within ``tolerance / ridge`` of the minimiser, certified; fails loudly otherwise.
+    """A point certified to be within ``tolerance / ridge`` of the minimiser; raises if that cannot be certified.
 
-    Where the fit is resumable, ``part`` is the number under which it is kept how far this has come.
+    In a resumable fit, ``part`` is the number under which the progress is stored.
     """
     pull = float(np.linalg.norm(linear))
     if center is not None:
@@ -89,7 +89,7 @@ def minimise(
         point, left = residual(objective, region, doubt, x, g)
         if left <= tolerance:
             return Minimum(point, left / ridge, step)
-        # far away the residual may well rise while the value falls
+        # far from the minimiser the residual may rise while the value falls
         stalled = 0 if left < 0.9 * best else stalled + 1
         best = min(best, left)
         if stalled > _PATIENCE:
@@ -98,8 +98,8 @@ def minimise(
         if file is not None:
             file.note(part, x)
     raise ArithmeticError(
-        f"the minimiser could not be certified: the gradient's norm is known to be below {best:.3g} "
-        f"only, not below {tolerance:.3g}. Nothing was released, though the budget was charged; "
-        "regularise more, or rescale the records. That it failed may depend on the records, which "
-        "no guarantee covers: do not publish it"
+        f"the minimiser could not be certified: the norm of the gradient is known to be below {best:.3g}, "
+        f"not below {tolerance:.3g}. Nothing was released, but the budget was charged; use a larger regularizer, "
+        "or rescale the records. The failure itself may depend on the records, which no guarantee covers: do not "
+        "publish it"
     )

@@ -1,17 +1,15 @@
 """Objective perturbation: minimise the loss plus a ridge plus a random linear term.
 
-Chaudhuri, Monteleoni and Sarwate, *Differentially private empirical risk minimization*; Algorithm 2
-of *Private Optimization*; Kifer, Smith and Thakurta for Gaussian noise. With ``delta = 0`` the
-linear term is Gamma noise and the ratio of determinants is at most ``1 + beta/Delta``, exactly; with
-``delta > 0`` it is Gaussian, by the bounds for generalised linear losses of
-``reticent.privacy.objective``, the sharper ones where the slope has one sign. The minimiser is never
-exact: the run stops at a certified distance, noise for that distance is added and accounted
-(approximate minima perturbation, Iyengar et al., *Towards practical differentially private convex
-optimization*). Proofs, and the choice of the
-ridge: docs/algorithms/objective-perturbation.md.
+Chaudhuri, Monteleoni and Sarwate, *Differentially private empirical risk minimization*; Algorithm 2 of *Private
+Optimization*; Kifer, Smith and Thakurta for Gaussian noise. With ``delta = 0`` the linear term is Gamma noise, and the
+ratio of determinants is at most ``1 + beta/Delta``, exactly. With ``delta > 0`` it is Gaussian, with the bounds for
+generalised linear losses of ``reticent.privacy.objective``, which are sharper if the slope has one sign. The computed
+minimiser is never exact: the run stops at a certified distance, and noise for that distance is added and accounted for
+(approximate minima perturbation, Iyengar et al., *Towards practical differentially private convex optimization*).
+Proofs, and the choice of the ridge: docs/algorithms/objective-perturbation.md.
 
-The random linear term is not released, so it need not lie on a lattice for its own sake; but the proof
-needs it to be a real number, and its rounding is part of the distance that the noise at the end covers.
+The random linear term is not released, so it need not lie on a lattice. The proof assumes that it is a real number; its
+rounding is part of the distance that the final noise covers.
 """
 
 from __future__ import annotations
@@ -27,7 +25,6 @@ from reticent import checks
 from reticent.checks import FloatArray
 from reticent.erm.fit import Fit
 from reticent.erm.minimise import minimise
-from reticent.erm.output_perturbation import check_smooth
 from reticent.erm.perturbation import (
     NAME,
     apart,
@@ -39,7 +36,7 @@ from reticent.erm.perturbation import (
     reach_bound,
 )
 from reticent.erm.problem import IGNORANCE, OfflineProblem
-from reticent.erm.reading import bounded
+from reticent.erm.reading import bounded, need_smooth
 from reticent.erm.solver import Run, SolverPlan, solve
 from reticent.losses import records
 from reticent.solve.blocks import Meaning
@@ -73,69 +70,73 @@ def objective_perturbation(
     Parameters
     ----------
     loss : Loss
-        A smooth generalised linear loss (logistic, squared, Huber, smooth hinge, Poisson).
+        Smooth generalised linear loss (logistic, squared, Huber, smooth hinge, Poisson).
     set : set or None
-        With a projection. None is the whole space for losses of a margin (logistic, smooth hinge),
-        else a ball around 0 whose radius follows from the number of records, the dimension and the
-        budget; a small ball needs less noise, since gradients are smaller on it.
+        Feasible set with a projection. None is the whole space for margin losses (logistic, smooth hinge); otherwise it
+        is a ball around 0 whose radius follows from the number of records, the dimension and the budget. A small ball
+        needs less noise, since gradients are smaller on it.
     X : array, CSR matrix or records in blocks
-        The records, one row each; they are clipped to the loss's bounds. Records in blocks are those of
-        `reticent.solve.blocks`.
+        Records, one per row; clipped to the loss's bounds. Records in blocks are those of `reticent.solve.blocks`.
     y : array, optional
-        Their labels. Labels of shape (n, K), for losses of a margin, are K problems on the same
-        records: the budget is for all of them together, and the point has one row for each. Of records
-        in blocks: what their labels stand for, or a list of that for several problems.
+        Labels. For margin losses, labels of shape (n, K) are K problems on the same records: the budget is for all of
+        them together, and the point has one row per problem. With records in blocks, the meaning of their labels, or a
+        list of meanings for several problems.
     budget : Budget
-        ``delta = 0`` is pure differential privacy with Gamma noise, else the noise is Gaussian.
+        Privacy budget of the fit. With ``delta = 0`` it is pure differential privacy with Gamma noise, otherwise the
+        noise is Gaussian.
     regularizer : float, optional
-        The weight of ``(1/2) ||x||^2`` that is added to the *summed* loss, beside the loss's own
-        ridge. By default the minimiser of a bound on the excess risk; see
-        docs/algorithms/objective-perturbation.md.
+        Coefficient of ``(1/2) ||x||^2`` that is added to the *summed* loss, in addition to the loss's own ridge. By
+        default it minimises a bound on the excess risk; see docs/algorithms/objective-perturbation.md.
     for_direction : bool
-        Whether the default regularizer shall suit the direction of the point, which noise turns less the stronger
-        the regularizer is. ``released["shrunk"]`` is then a public factor: about what that takes of the length.
-        For losses of a margin without a set or a regularizer.
+        Whether the default regularizer is chosen for the direction of the point, which noise changes less the stronger
+        the regularizer is. ``released["shrunk"]`` is then a public factor by which the length is approximately reduced.
+        For margin losses without a set or a regularizer. Default: False.
     radius_share : float
-        What noise may cost, as a share of what the zero decision loses, by which the radius of the ball is chosen
-        where ``set`` is None.
+        If ``set`` is None, the radius of the ball is chosen so that noise costs this share of the loss of the decision
+        0. Default: 0.25.
     center : array, optional
-        A point that the regularizer pulls to in place of 0, or one row for each of several problems. Public
-        or released before: nothing here protects it.
+        Point towards which the regularizer pulls instead of 0, or one row for each of several problems. It must be
+        public or have been released before; it is not protected here.
     center_bound : float, optional
-        How long ``center`` may be, if that is not what it turned out to be; noise on the minimiser
-        depends on it.
+        Upper bound on the norm of ``center``, on which the noise on the minimiser depends. Default: its actual norm.
     weights : array, optional
-        A factor for each record's loss, clipped to [0, ``weight_bound``]; a record with weight 0 is
-        the null record.
+        Weights of the records' losses, clipped to [0, ``weight_bound``]; a record with weight 0 is a null record.
     weight_bound : float
-        Public; noise is calibrated to it.
+        Public upper bound on the weights; noise is calibrated to it. Default: 1.
     groups : array, optional
-        An id of its person for each record (whole numbers, text or bytes): then all records of one
-        person are protected together, and the number of persons is public.
+        Id of the person of each record (integers, text or bytes). All records of one person are then protected
+        together, and the number of persons is public.
     max_records : int, optional
-        With ``groups``, a person's first so many records count in full and the others do not; by
-        default each of a person's m records has the weight 1/m.
+        With ``groups``: number of records of a person that count in full; later ones are ignored. By default each of a
+        person's m records has weight 1/m.
     seed : int, optional
-        Of the noise, for experiments; the guarantee says so. None is a cryptographic generator.
+        Seed of the noise, for experiments; the guarantee says so. None uses a cryptographic generator.
     noise_precision : {"lattice", "float"}
-        Noise on a lattice leaks nothing through rounding; "float" is for simulations, and the
-        guarantee says so.
+        "lattice" rounds noisy values to a lattice, so that floating-point rounding reveals nothing; "float" is for
+        simulations, and the guarantee says so. Default: "lattice".
     calibration : str
-        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
-        reports the truth about that, too.
+        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`), for which the guarantee reports
+        the true privacy. Default: "exact".
     callback : callable, optional
-        Sees the final point only: what comes before it is not private.
+        Called with the final point only; what precedes it is not private.
     progress : bool
-        Whether to show a progress line.
+        Whether to show a progress line. Default: False.
 
     Returns
     -------
     Fit
+        The noisy minimiser, its guarantee and a trace.
+
+    See Also
+    --------
+    reticent.PrivateLogisticRegression : An estimator on top of this solver.
+    sufficient_statistics : For squared losses.
+
 
     Notes
     -----
-    The certificate of the minimiser counts the rounding of every sum over the records, and the
-    rounding of the linear term; the noise at the end covers both.
+    The certificate of the minimiser includes the rounding of every sum over the records and of the linear term; the
+    final noise covers both.
 
     Examples
     --------
@@ -172,8 +173,8 @@ def _plan(problem: OfflineProblem, set: Any, columns: list[Any], several: bool,
     problem = replace(problem, pulled=bound)
     if several and not (is_margin(problem.loss) and calibration == "exact"):
         raise ValueError(
-            f"y of shape (n, {count}) needs a loss of a margin such as losses.Logistic and "
-            f"calibration='exact', got {problem.loss!r} and {calibration!r}; fit one column at a time"
+            f"y of shape (n, {count}) needs a margin loss such as losses.Logistic and calibration='exact', got "
+            f"{problem.loss!r} and {calibration!r}; fit one column at a time"
         )
     parts = [problem, *(problem.with_labels(_labels(problem, column)) for column in columns[1:])]
     share = checks.number(radius_share, "radius_share", low=0.0, open_low=True)
@@ -193,7 +194,7 @@ def _plan(problem: OfflineProblem, set: Any, columns: list[Any], several: bool,
     level = part(problem, count) * setting.share * problem.level
     cover = problem.noise_scale(distance, level, problem.dim, size)
     rest = problem.release("distance to the exact minimiser", distance, cover, problem.dim, count)
-    # the standard deviation of a coordinate of Gamma noise is that many times its scale
+    # the standard deviation of a coordinate of Gamma noise in multiples of its scale
     spread = math.sqrt(problem.dim + 1.0) if problem.noise == "gamma" else 1.0
     points: list[FloatArray] = []
     taken: list[int] = []
@@ -211,7 +212,7 @@ def _plan(problem: OfflineProblem, set: Any, columns: list[Any], several: bool,
         )
         if for_direction:
             run.released["shrunk"] = shrunk
-        # What is half done is of no use: no callback stops it.
+        # There is no useful intermediate point, so no callback stops the run.
         run.note(k, points[-1])
 
     settings = {
@@ -239,7 +240,7 @@ def _check_direction(
     if set is None and given is None and calibration == "exact" and is_margin(problem.loss):
         return
     raise ValueError(
-        "for_direction=True needs a loss of a margin such as losses.Logistic, set=None, regularizer=None and "
+        "for_direction=True needs a margin loss such as losses.Logistic, set=None, regularizer=None and "
         f"calibration='exact', got {problem.loss!r}, {set!r}, {given} and {calibration!r}; leave it out"
     )
 
@@ -258,7 +259,7 @@ def _columns(y: Any) -> tuple[list[Any], bool]:
 def _centers(
     center: Any, bound: float | None, count: int, dim: int, calibration: str
 ) -> tuple[list[FloatArray | None], float]:
-    """The point that the ridge of each problem pulls to, and how long these are at most."""
+    """The point towards which the ridge of each problem pulls, and a bound on the norms."""
     if center is None:
         return [None] * count, 0.0
     found = np.atleast_2d(checks.real_array(center, "center"))
@@ -274,7 +275,7 @@ def _centers(
         return list(found), longest
     most = checks.number(bound, "center_bound", low=0.0)
     if longest > most:
-        raise ValueError(f"center must be no longer than center_bound = {most:g}, got {longest:g}")
+        raise ValueError(f"center must have norm at most center_bound={most:g}, got {longest:g}")
     return list(found), most
 
 
@@ -287,7 +288,7 @@ def _labels(problem: OfflineProblem, column: Any) -> FloatArray | Meaning:
 def _check_loss(problem: OfflineProblem) -> None:
     if not problem.is_linear_model:
         raise TypeError(
-            f"{NAME} is proved for generalised linear losses only, got {problem.loss!r}; "
+            f"{NAME} has a proved guarantee for generalised linear losses only, got {problem.loss!r}; "
             "use erm.gradient_descent"
         )
-    check_smooth(problem, NAME)
+    need_smooth(problem, NAME)

@@ -1,12 +1,11 @@
-"""Private linear minimisers for Frank-Wolfe: which point of the set the gradient asks for.
+"""Private linear minimisers for Frank-Wolfe: which point of the set to move towards.
 
-Three of them: the corners of an l1 ball or a simplex by noisy selection, any listed vertices by
-noisy selection, and any linear minimiser on a gradient with noise. Selection is the exponential
-mechanism with scores ``-<vertex, gradient>``; sensitivities are derived in
-docs/algorithms/frank-wolfe.md.
+There are three: vertices of an l1 ball or a simplex by noisy selection, listed vertices by noisy selection, and any
+linear minimiser applied to a noisy gradient. Selection is the exponential mechanism with scores
+``-<vertex, gradient>``; sensitivities are derived in docs/algorithms/frank-wolfe.md.
 
-Scores are computed in floating point, so each oracle's ``moved`` includes what rounding can add; the
-selection itself is exact for the floats it is given.
+Scores are computed in floating point, so each oracle's ``moved`` includes their rounding; the selection itself is exact
+for the given floats.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from reticent.sets import L1Ball, Simplex
 
 
 class Oracle(ABC):
-    """One way to find a good point of the set without reading the gradient too closely."""
+    """A private way to find a point of the set with a small inner product with the gradient."""
 
     name: str
 
@@ -41,15 +40,15 @@ class Oracle(ABC):
     @property
     @abstractmethod
     def moved(self) -> float:
-        """How far a record moves one score, or the gradient."""
+        """Sensitivity of a score, or of the gradient."""
 
     @abstractmethod
     def shortfall(self, steps: int) -> float:
-        """About how much worse than the best the answers are, for the summed loss."""
+        """Approximately how much worse the answers are than the best, for the summed loss."""
 
     @abstractmethod
     def calibrate(self, steps: int) -> tuple[float, Release]:
-        """The scale of the noise for so many answers, and what they cost."""
+        """The scale of the noise for this many answers, and the release with its cost."""
 
     @abstractmethod
     def choose(self, gradient: FloatArray, scale: float, source: Source) -> FloatArray:
@@ -57,14 +56,14 @@ class Oracle(ABC):
 
 
 class Selection(Oracle):
-    """By Gumbel noise on scores; by Laplace noise where that is prescribed."""
+    """Selection by Gumbel noise on scores, or by Laplace noise if that is prescribed."""
 
     candidates: int
     noise = "gumbel"
 
     def shortfall(self, steps: int) -> float:
-        # Few choices cost least when their epsilons are added up, many by the square root; the
-        # exact composition is within a sixth of the better one, and would take a search each time.
+        # For few selections the sum of their epsilons is smaller, for many the square root rule; the exact
+        # composition is within a sixth of the better one, but would need a search each time.
         problem = self.problem
         unit = 2.0 * steps / (problem.share * problem.budget.epsilon)
         if problem.budget.delta > 0.0:
@@ -97,7 +96,7 @@ class Selection(Oracle):
 
 
 class CornerOracle(Selection):
-    """The corners of an l1 ball or a simplex; records are clipped entry by entry."""
+    """Vertices of an l1 ball or a simplex; records are clipped entry by entry."""
 
     name = "corners"
 
@@ -111,14 +110,14 @@ class CornerOracle(Selection):
 
     @property
     def per_record(self) -> float:
-        """The largest coordinate of one record's gradient, or one person's."""
+        """Largest absolute coordinate of the gradient of one record, or of one person."""
         bound = self.problem.linear.feature_norm
         weight = self.problem.weight_bound
         return weight * self.problem.slope_bound * float(bound) * (1.0 + 2.0**-48)
 
     @property
     def moved(self) -> float:
-        # a coordinate's sum, times the size, plus the public part: a few roundings more
+        # a sum per coordinate, times the size, plus the public part with a few roundings more
         rounding = 2.0 * (UNITS + 16.0) * UNIT * self.problem.count * self.per_record
         if self._slack is not None:
             rounding = 2.0 * self._slack + 32.0 * UNIT * self.problem.count * self.per_record
@@ -127,7 +126,7 @@ class CornerOracle(Selection):
         return self.size * (self.problem.budget.sensitivity(self.per_record) + rounding)
 
     def corner(self, scaled: FloatArray, scale: float, source: Source) -> tuple[int, float]:
-        """The coordinate and sign of the chosen corner, for ``size`` times the gradient."""
+        """The coordinate and sign of the selected vertex, for ``size`` times the gradient."""
         if self.noise == "laplace":
             scores = np.concatenate([-scaled, scaled]) if self.signed else -scaled
             best = select(scores, scale, source, "laplace")
@@ -167,7 +166,7 @@ class VertexOracle(Selection):
 
 
 class GradientOracle(Oracle):
-    """Any set with a linear minimiser, on a gradient with noise."""
+    """Any set with a linear minimiser, applied to a noisy gradient."""
 
     name = "gradient"
 
@@ -190,7 +189,7 @@ class GradientOracle(Oracle):
         return scale, release
 
     def choose(self, gradient: FloatArray, scale: float, source: Source) -> FloatArray:
-        raise AssertionError("the ridge must be added after the noise: see answer()")
+        raise AssertionError("the ridge must be added after the noise: call answer()")
 
     def answer(
         self, total: FloatArray, public: FloatArray, scale: float, source: Source
@@ -202,7 +201,7 @@ class GradientOracle(Oracle):
 
 @functools.lru_cache(maxsize=256)
 def _unit_scale(budget: Budget, steps: int) -> float:
-    """The scale of Gumbel noise for scores that move by 1; the search for it is worth keeping."""
+    """The scale of Gumbel noise for scores of sensitivity 1; cached, because it needs a search."""
     return calibrations.gumbel(budget, 1.0, steps)
 
 

@@ -1,12 +1,12 @@
 """Output perturbation: find the minimiser of the regularised loss, then add noise to it.
 
-Chaudhuri, Monteleoni and Sarwate, *Differentially private empirical risk minimization*, Algorithm
-1. If the summed objective is ``ridge``-strongly convex, one record moves its minimiser by at most
-``L / ridge`` (it is blanked) or ``2 L / ridge`` (it is replaced), on any convex set; how inexact the
-minimiser is, certified, is added twice. See docs/algorithms/objective-perturbation.md.
+Chaudhuri, Monteleoni and Sarwate, *Differentially private empirical risk minimization*, Algorithm 1. If the summed
+objective is ``ridge``-strongly convex, one record changes its minimiser by at most ``L / ridge`` (blanked) or
+``2 L / ridge`` (replaced), on any convex set; the certified distance of the computed minimiser is added twice. See
+docs/algorithms/objective-perturbation.md.
 
-The noise shrinks with the ridge and the bias grows with it; the default balances the two by theory and is
-usually far worse than objective perturbation. It is here as the plain baseline, and as the first stage of
+The noise decreases with the ridge and the bias increases; the default ridge balances the two bounds. The method is
+usually far less accurate than objective perturbation. It serves as a baseline and as the first stage of
 :func:`reticent.erm.localisation`.
 """
 
@@ -25,7 +25,7 @@ from reticent.checks import FloatArray
 from reticent.erm.fit import Fit
 from reticent.erm.minimise import doubt_of, minimise
 from reticent.erm.problem import OfflineProblem, default_radius
-from reticent.erm.reading import bounded
+from reticent.erm.reading import bounded, need_smooth
 from reticent.erm.solver import Run, SolverPlan, solve
 from reticent.privacy import Release
 from reticent.trace import Callback
@@ -52,34 +52,39 @@ def output_perturbation(
     Parameters
     ----------
     loss : Loss
-        A smooth generalised linear loss.
+        Smooth generalised linear loss.
     set : set or None
-        With a projection; None is a ball around 0 with a radius chosen by theory.
+        Feasible set with a projection; None is a ball around 0 whose radius is computed from public numbers.
     X : array or CSR matrix
-        The records, one row each; they are clipped to the loss's bounds.
+        Records, one per row; clipped to the loss's bounds.
     y : array, optional
-        Their labels.
+        Labels.
     budget : Budget
-        What all releases together may cost. With ``delta > 0`` the noise is Gaussian, with ``delta
-        = 0`` it is Gamma.
+        Privacy budget of the release. The noise is Gaussian if ``delta > 0``, and Gamma if ``delta = 0``.
     seed : int, optional
-        Of the noise, for experiments; the guarantee says so. None is a cryptographic generator.
+        Seed of the noise, for experiments; the guarantee says so. None uses a cryptographic generator.
     noise_precision : {"lattice", "float"}
-        Noise on a lattice leaks nothing through rounding; "float" is for simulations, and the
-        guarantee says so.
+        "lattice" rounds noisy values to a lattice, so that floating-point rounding reveals nothing; "float" is for
+        simulations, and the guarantee says so. Default: "lattice".
     callback : callable, optional
-        Sees the final point only: what comes before it is not private.
+        Called with the final point only; what precedes it is not private.
     progress : bool
-        Whether to show a progress line.
+        Whether to show a progress line. Default: False.
     regularizer : float, optional
-        The weight of ``(1/2) ||x||^2`` that is added to the *summed* loss, beside the loss's own
-        ridge. By default the minimiser of the bound on the excess risk.
+        Coefficient of ``(1/2) ||x||^2`` that is added to the *summed* loss, in addition to the loss's own ridge. By
+        default it minimises the bound on the excess risk.
     calibration : {"exact"}
-        No other noise is prescribed for it.
+        Only exact noise is available.
 
     Returns
     -------
     Fit
+        The noisy minimiser, its guarantee and a trace.
+
+    See Also
+    --------
+    objective_perturbation : Usually far more accurate.
+
 
     Examples
     --------
@@ -104,7 +109,7 @@ def output_perturbation(
 
 
 def _plan(problem: OfflineProblem, set: Any, regularizer: float | None) -> SolverPlan:
-    check_smooth(problem, NAME)
+    need_smooth(problem, NAME)
     problem = bounded(problem, set, NAME)
     ridge = ridge_for(problem, regularizer)
     rough = rough_minimiser(problem, ridge, (f"ridge {ridge:.6g} of the summed loss",))
@@ -131,7 +136,7 @@ class RoughMinimiser:
     release: Release
 
     def draw(self, run: Run) -> FloatArray:
-        """A point of the set."""
+        """A noisy minimiser, projected onto the set."""
         problem = self.problem
         found = minimise(problem, np.zeros(problem.dim), self.ridge, self.tolerance)
         run.recorder.facts["Newton steps"] = found.steps
@@ -141,7 +146,7 @@ class RoughMinimiser:
 def rough_minimiser(
     problem: OfflineProblem, ridge: float, details: tuple[str, ...] = ()
 ) -> RoughMinimiser:
-    """How it is released, with the problem's share of the budget."""
+    """The release of the minimiser, with the problem's share of the budget."""
     tolerance = reachable(problem, ridge)
     moved = sensitivity(problem, ridge, tolerance)
     scale = problem.noise_scale(moved, problem.level, problem.dim, largest(problem, ridge))
@@ -149,30 +154,17 @@ def rough_minimiser(
     return RoughMinimiser(problem, ridge, tolerance, scale, release)
 
 
-def check_smooth(problem: OfflineProblem, solver: str) -> None:
-    """Refuse what the certified minimiser cannot handle."""
-    if not problem.is_linear_model or not math.isfinite(problem.smoothness):
-        raise ValueError(
-            f"{solver} needs a smooth generalised linear loss, got {problem.loss!r}; use "
-            "losses.SmoothHinge or losses.Huber in place of one with kinks, or erm.gradient_descent"
-        )
-    if problem.set.kernel is None:
-        raise ValueError(
-            f"{solver} needs a set whose projection is exact up to rounding (a ball, a box, a "
-            f"simplex, a product of these, or the whole space), got {problem.set!r}; use "
-            "erm.gradient_descent or erm.frank_wolfe"
-        )
-
-
 def sensitivity(problem: OfflineProblem, ridge: float, tolerance: float) -> float:
-    """How far one record moves the computed minimiser."""
+    """Sensitivity of the computed minimiser."""
     exact = problem.budget.sensitivity(problem.norm)
     return (exact + 2.0 * tolerance) / ridge * (1.0 + 2.0**-50)
 
 
 def largest(problem: OfflineProblem, ridge: float, scale: float = 0.0) -> float:
-    """A bound on the norm of the minimiser, with noise of this scale on the gradient (but for a
-    probability below e^-40)."""
+    """A bound on the norm of the minimiser.
+
+    With noise of this scale on the gradient it holds except with probability below e^-40.
+    """
     size = float(problem.set.norm_bound)
     if math.isfinite(size):
         return 2.0 * size
@@ -180,7 +172,7 @@ def largest(problem: OfflineProblem, ridge: float, scale: float = 0.0) -> float:
 
 
 def reachable(problem: OfflineProblem, ridge: float) -> float:
-    """A residual that double precision reaches with room to spare. Reads no record."""
+    """A residual that double precision certainly reaches. Uses public numbers only."""
     radius = float(problem.set.norm_bound)
     if not math.isfinite(radius):
         radius = 100.0 * default_radius(problem, NAME)
@@ -192,7 +184,9 @@ def ridge_for(problem: OfflineProblem, regularizer: Any) -> float:
     if regularizer is not None:
         ridge = own + checks.number(regularizer, "regularizer", low=0.0)
         if ridge == 0.0:
-            raise ValueError("regularizer must be above 0 for a loss without a ridge, got 0")
+            raise ValueError(
+                "regularizer must be above 0 for a loss without a ridge, got 0; use a positive one"
+            )
         return ridge
     radius = float(problem.set.norm_bound)
     if not math.isfinite(radius):

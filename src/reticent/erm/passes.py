@@ -1,7 +1,7 @@
-"""Passes over records: each is a description that can be pickled, and a function of one block.
+"""Passes over records: picklable descriptions that map one block of records to its part of a sum.
 
-What they return for the blocks is added by :func:`reticent.solve.blocks.summed`. Sums that are released or
-certified keep the bound of :mod:`reticent.erm.rounded_sums`; second derivatives and values only steer a search.
+The parts are added by :func:`reticent.solve.blocks.summed`. Sums that are released or certified satisfy the bound of
+:mod:`reticent.erm.rounded_sums`; second derivatives and values only guide a search.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Scalar:
     Parameters
     ----------
     kind : int
-        Which one, as in `reticent.losses.kernels`.
+        Kind of the loss, from `reticent.losses.kernels`.
     params : array
-        Its parameters.
+        Parameters of the loss.
     bound : float
-        Slopes are clipped to this.
+        Bound to which slopes are clipped.
     """
 
     kind: int
@@ -42,7 +42,7 @@ class Scalar:
 
 @dataclass(frozen=True)
 class SlopeSum:
-    """The sum of the rows by their slopes at x: the gradient of the summed loss."""
+    """The sum of the rows times their slopes at x: the gradient of the summed loss."""
 
     loss: Scalar
     x: FloatArray
@@ -69,7 +69,7 @@ class Values:
 
 @dataclass(frozen=True)
 class SlopeSquares:
-    """The sum of the squared slopes at x, clipped first; each is counted with its record's weight."""
+    """The sum of the squared clipped slopes at x, weighted by the records' weights."""
 
     loss: Scalar
     x: FloatArray
@@ -110,7 +110,7 @@ def _bends(loss: Scalar, block: Block, x: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class Curvature:
-    """Second derivatives of the summed loss at x; products in single precision take half the time."""
+    """The Hessian of the summed loss at x; in single precision products take half the time."""
 
     loss: Scalar
     x: FloatArray
@@ -129,7 +129,7 @@ class Curvature:
 
 @dataclass(frozen=True)
 class CurvatureTimes:
-    """Second derivatives of the summed loss at x, times v."""
+    """The Hessian of the summed loss at x, times v."""
 
     loss: Scalar
     x: FloatArray
@@ -142,18 +142,18 @@ class CurvatureTimes:
 
 @dataclass(frozen=True)
 class Sandwich:
-    """Second derivatives at x, and then the products of the scores: each ``sum_i w_i a_i a_i'``.
+    """The Hessian at x and the products of the scores, each of the form ``sum_i w_i a_i a_i'``.
 
-    Within the bound of :mod:`reticent.erm.rounded_sums`, so that both may be released. Weights of records are left out.
+    Both satisfy the bound of :mod:`reticent.erm.rounded_sums`, so they may be released. Weights of records are ignored.
 
     Parameters
     ----------
     loss : Scalar
-        Slopes are clipped to its bound.
+        The loss; slopes are clipped to its bound.
     bend : float
-        Second derivatives are clipped to this.
+        Bound to which second derivatives are clipped.
     x : array
-        Where both are taken.
+        Point at which both are computed.
     """
 
     loss: Scalar
@@ -185,7 +185,7 @@ class Products:
 
 @dataclass(frozen=True)
 class Survey:
-    """How many rows are beyond their length, how many are not finite, and which is the first of these."""
+    """The number of rows beyond their length, the number of rows that are not finite, and the first of the latter."""
 
     def __call__(self, block: Block) -> FloatArray:
         clipped, refused, first = rounded_sums.survey(block)
@@ -193,7 +193,7 @@ class Survey:
 
 
 def surveyed(records: Records, name: str = "X") -> int:
-    """How many rows are beyond their length; refuses rows that are not finite."""
+    """The number of rows beyond their length; refuses rows that are not finite."""
     clipped = 0
     for part, refused, first in records.map(Survey()):
         if refused:
@@ -203,5 +203,5 @@ def surveyed(records: Records, name: str = "X") -> int:
 
 
 def taken(rows: Any, which: Any) -> Any:
-    """Some of the rows of a matrix or vector, or None of none."""
+    """The chosen rows of a matrix or vector; None for None."""
     return None if rows is None else rows[which]

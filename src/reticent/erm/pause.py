@@ -1,11 +1,10 @@
-"""A run that was stopped half way: what it takes to go on, once.
+"""A run that was stopped before its last step, and what it takes to continue it once.
 
-The whole plan was charged when the run began, so going on costs nothing more; going on twice would
-be a second release that nobody charged. See :mod:`reticent.state.lease`.
+The whole plan was charged when the run began, so continuing costs nothing more; continuing twice would be a second,
+uncharged release. See :mod:`reticent.state.lease`.
 
-A pause fixes the plan (loss, budget, steps, noise, number of records), not the records themselves.
-Handing other records to ``resume`` is allowed by the accounting, since no record is in more than the
-planned number of steps, but rarely what is meant.
+A pause fixes the plan (loss, budget, steps, noise, number of records), not the records. The accounting allows
+``resume`` with other records, since no record is in more than the planned number of steps, but it is rarely intended.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from reticent.noise import Source
 from reticent.state.lease import Lease, claim
 
 _VERSION = 2
-_INTERVAL = 64  # steps that share a key; a step may be quicker than a new one
+_INTERVAL = 64  # steps that share a key; making a key can take longer than a step
 
 
 @dataclass(eq=False)
 class Pause:
-    """Where a run stands."""
+    """The state of a run between two steps."""
 
     solver: str
     plan: dict[str, Any]
@@ -37,7 +36,7 @@ class Pause:
     lease: Lease = field(default_factory=Lease)
 
     def turn(self, step: int) -> None:
-        """Before the draws of a step: every so often a new key, from which earlier draws do not follow."""
+        """Before the draws of a step: periodically replace the key, so that earlier draws cannot be recomputed."""
         if step % _INTERVAL == 1:
             self.source.ratchet()
 
@@ -57,7 +56,7 @@ class Pause:
 
 
 def terms(problem: OfflineProblem) -> dict[str, Any]:
-    """What every plan says of its problem, in words that mean the same in another process."""
+    """What every plan says about its problem, in words that mean the same in another process."""
     return {
         "loss": re.sub(r" at 0x[0-9a-fA-F]+", "", repr(problem.loss)),
         "budget": repr(problem.budget),
@@ -66,7 +65,7 @@ def terms(problem: OfflineProblem) -> dict[str, Any]:
 
 
 def take_up(resume: Any, solver: str, plan: dict[str, Any]) -> Pause:
-    """The pause behind a fit or a saved state, claimed so that no one else can go on from it."""
+    """The pause of a fit or of a saved state, claimed so that nobody else can continue it."""
     pause = getattr(resume, "_pause", None)
     if pause is None:
         pause = _restore(resume)
@@ -76,8 +75,7 @@ def take_up(resume: Any, solver: str, plan: dict[str, Any]) -> Pause:
         )
         raise ValueError(
             f"resume holds a {pause.solver} run with another plan (differs in: "
-            f"{', '.join(changed) or 'solver'}); call with the arguments of the run that was "
-            "stopped"
+            f"{', '.join(changed) or 'solver'}); call the solver with the arguments of the stopped run"
         )
     with pause.lease.lock:
         if pause.lease.furthest != pause.step:
@@ -89,13 +87,13 @@ def take_up(resume: Any, solver: str, plan: dict[str, Any]) -> Pause:
 def _restore(state: Any) -> Pause:
     if not isinstance(state, Mapping) or state.get("kind") != "paused run":
         raise TypeError(
-            f"resume must be a Fit that was stopped before its last step, or its state(); got "
+            "resume must be a Fit that was stopped before its last step, or its state(); got "
             f"{type(state).__name__}"
         )
     if state.get("version") != _VERSION:
         raise ValueError(
-            f"resume has version {state.get('version')}, this version of Reticent reads {_VERSION}; continue it "
-            "with the version that wrote it"
+            f"resume has version {state.get('version')}, and this version of Reticent reads {_VERSION}; continue "
+            "the run with the version that wrote it"
         )
     lease = claim(state["id"], int(state["step"]), f"{state['solver']} run")
     pause = Pause(

@@ -1,10 +1,8 @@
-"""How much noise and how strong a ridge objective perturbation takes, from public numbers alone.
+"""The noise and the ridge of objective perturbation, from public numbers only.
 
-The ridge minimises a bound on the excess risk over what privacy allows, with the noise that each ridge
-calls for; bounds and proofs: docs/algorithms/objective-perturbation.md.
-
-Nothing here may look at a record. What is chosen is public, and so is the tolerance that the minimiser
-must reach.
+The ridge minimises a bound on the excess risk subject to the privacy constraint, with the noise that each ridge
+requires; bounds and proofs: docs/algorithms/objective-perturbation.md. Nothing here may look at a record, so the choice
+is public, and so is the tolerance that the minimiser must reach.
 """
 
 from __future__ import annotations
@@ -33,27 +31,28 @@ from reticent.privacy.curves import Curve
 
 NAME = "objective perturbation"
 _SHARES = (1e-3, 1e-2, 5e-2)
-"""Of the budget, for the noise that covers how inexact the minimiser is."""
+"""Shares of the budget for the noise that covers the inexactness of the minimiser."""
 _TYPICAL = {
     Logistic: math.pi / math.sqrt(3.0),
     CappedLogistic: math.pi / math.sqrt(3.0),
     SmoothHinge: 1.0,
 }
-"""Standard deviation of the best predictors in units of the loss: that of logistic noise, and the
+"""Typical standard deviation of the best predictors, in units of the loss: that of the logistic distribution, and the
 margin of a hinge."""
 _CHEAP = 0.05
-"""Decisions may be as large as lets noise and chance cost this share of what the zero decision loses."""
+"""Decisions may be as large as long as noise and chance cost at most this share of the loss at zero."""
 _LARGE = 10.0
-"""But no more than so many times the size at which the loss bends."""
+"""Upper limit on their size, as a multiple of the size at which the loss bends."""
 _BENT = 0.25
-"""Of the largest curvature that records can have together: half of them bend, and rows have half their squared norm."""
+"""Assumed share of the largest possible curvature: half of the records lie where the loss bends, and rows have half the
+largest squared norm."""
 _TAIL = 0.99
-"""Of delta, for the linear term; the rest is for that noise."""
+"""Share of delta for the linear term; the rest is for the noise on the minimiser."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    ridge: float  # of the summed loss, the loss's own included
+    ridge: float  # of the summed loss, including the loss's own
     scale: float  # of the linear term
     share: float
     release: Release
@@ -61,22 +60,22 @@ class Setting:
 
 
 def is_margin(loss: Any) -> bool:
-    """Whether each record's slope has one sign, and the size of decisions is a matter of taste."""
-    # the very types: a subclass may have changed its slopes
+    """Whether the slope of every record has one sign, and no size of decisions is natural."""
+    # exact types: a subclass may have changed its slopes
     return type(loss) in _TYPICAL
 
 
 def part(problem: OfflineProblem, count: int) -> float:
-    """The share of the budget of one of several releases."""
+    """The share of the budget of one of ``count`` releases."""
     return 1.0 / (math.sqrt(count) if problem.noise == "gaussian" else count)
 
 
 def apart(problem: OfflineProblem, scale: float, ridge: float) -> tuple[float, float]:
-    """A residual that the minimiser can surely reach, and how far two neighbours' points can be.
+    """A residual that the minimiser certainly reaches, and the resulting distance between neighbours' points.
 
-    Reads no record.
+    Uses public numbers only.
     """
-    # Half a lattice step in each coordinate is what rounding takes from the linear term.
+    # Rounding to the lattice changes the linear term by at most half a step in each coordinate.
     steps = lattice.STEPS if problem.noise == "gaussian" else lattice.GAMMA_STEPS
     rounding = 0.5 * math.sqrt(problem.dim) * lattice.step(scale, steps)
     pull = _spread(problem, scale)
@@ -84,22 +83,22 @@ def apart(problem: OfflineProblem, scale: float, ridge: float) -> tuple[float, f
         pull = pull_of(pull, ridge, problem.pulled)
     doubt = doubt_of(problem, pull, ridge)
     tolerance = rounding + doubt.reachable(reach_bound(problem, scale, ridge))
-    # Two neighbours' points may be off in opposite directions.
+    # The computed points of neighbours may err in opposite directions.
     return tolerance, 2.0 * (tolerance + rounding) / ridge
 
 
 def _spread(problem: OfflineProblem, scale: float) -> float:
-    """What the norm of the linear term exceeds with a probability below e^-40 only."""
+    """A bound on the norm of the linear term that fails with probability below e^-40."""
     if problem.noise == "gaussian":
         return scale * (math.sqrt(problem.dim) + 9.0)
     return scale * 2.0 * (problem.dim + 40.0)
 
 
 def reach_bound(problem: OfflineProblem, scale: float, ridge: float) -> float:
-    """A bound on the norm of the minimiser, whatever the records.
+    """A bound on the norm of the minimiser for all possible records.
 
-    Its objective is at most that of the point that the ridge pulls to, 0 by default. So for its distance
-    r from there ``ridge r^2 / 2 - |b| r`` is at most what all records together lose there.
+    The objective at the minimiser is at most that at the point towards which the ridge pulls, 0 by default. So for its
+    distance r from there, ``ridge r^2 / 2 - |b| r`` is at most the loss of all records there.
     """
     bound = float(problem.set.norm_bound)
     if math.isfinite(bound):
@@ -128,17 +127,17 @@ def exact(problem: OfflineProblem, given: float | None, count: int) -> Setting:
     if _determinant(problem, ridge) >= left:
         least = _least_ridge(problem, left) - own
         raise ValueError(
-            f"regularizer must be above {max(0.0, least):.6g} for epsilon = {epsilon:g} with this "
-            f"loss, got {given:g}; raise it, or leave it out"
+            f"regularizer must be above {max(0.0, least):.6g} for epsilon={epsilon:g} with this loss, got "
+            f"{given:g}; raise it, or leave it out"
         )
     return _at(problem, ridge, share, count)
 
 
 def directed(problem: OfflineProblem, count: int) -> tuple[Setting, float]:
-    """The ridge that suits the direction of a decision, and what it leaves of the length with the other ridge.
+    """The ridge for the direction of a decision, and the factor by which it shortens the decision.
 
-    In a direction of curvature c the fit is ``c / (c + ridge)`` of what it would be without a ridge; c is taken to be
-    what records have on average.
+    In a direction of curvature c a fit is ``c / (c + ridge)`` times that without a ridge; c is taken to be the records'
+    average.
     """
     usual, _ = _chosen(problem, count, 1.0)
     ridge, share = _chosen(problem, count, _BENT)
@@ -147,25 +146,25 @@ def directed(problem: OfflineProblem, count: int) -> tuple[Setting, float]:
 
 
 def _chosen(problem: OfflineProblem, count: int, bent: float) -> tuple[float, float]:
-    """The best ridge, and the share of the budget for the noise at the end."""
+    """The best ridge, and the share of the budget for the noise on the minimiser."""
     own = problem.count * problem.loss.ridge
     tries = []
     for share in _SHARES:
         ridge, risk, final = _best_ridge(problem, own, share, count, bent)
         tries.append((risk, ridge, share))
-        if final < 0.01 * risk:  # a larger share could gain no more than that
+        if final < 0.01 * risk:  # a larger share could not gain more than that
             break
     _, ridge, share = min(tries)
     return ridge, share
 
 
 def _curvature(problem: OfflineProblem, bent: float) -> float:
-    """The mean over directions, where the records have this share of the largest curvature there can be."""
+    """The mean curvature over directions, if records have this share of the largest possible curvature."""
     return bent * problem.count * _bend(problem) / (problem.weight_bound * problem.dim)
 
 
 def _left(problem: OfflineProblem, share: float, count: int) -> float:
-    """What the linear terms may spend of epsilon."""
+    """The epsilon that is left for the linear terms."""
     budget = problem.budget
     if budget.delta == 0.0:
         return budget.epsilon * (1.0 - share) * (1.0 - 2.0**-48)
@@ -175,7 +174,7 @@ def _left(problem: OfflineProblem, share: float, count: int) -> float:
 
 
 def _determinant(problem: OfflineProblem, ridge: float) -> float:
-    """A bound on how much one record, or person, changes the logarithm of the determinant."""
+    """A bound on the change of the log-determinant by one record, or one person."""
     r = _directions(problem)
     return r * math.log1p(_bend(problem) / (r * ridge)) * (1.0 + 2.0**-50)
 
@@ -185,7 +184,7 @@ def _directions(problem: OfflineProblem) -> int:
 
 
 def _least_ridge(problem: OfflineProblem, left: float) -> float:
-    """The ridge at which the determinant alone costs as much as is left."""
+    """The ridge at which the determinant alone costs all that is left."""
     r = _directions(problem)
     return _bend(problem) / (r * math.expm1(min(left / r, 500.0)))
 
@@ -193,10 +192,10 @@ def _least_ridge(problem: OfflineProblem, left: float) -> float:
 def _best_ridge(
     problem: OfflineProblem, own: float, share: float, count: int, bent: float
 ) -> tuple[float, float, float]:
-    """The minimiser of a bound on the excess risk over what privacy allows, and the bound.
+    """The ridge that minimises a bound on the excess risk subject to the privacy constraint, and the bound.
 
-    The bound for the linear term and the ridge is :func:`_risk`; to it comes
-    ``(smoothness / 2) E||noise||^2`` for the noise at the end, whose part is returned last.
+    To :func:`_risk`, for the linear term and the ridge, ``(smoothness / 2) E||noise||^2`` is added for the noise on the
+    minimiser; that part is the last number returned.
     """
     left, bend = _left(problem, share, count), _bend(problem)
     if left <= 0.0:
@@ -214,7 +213,7 @@ def _best_ridge(
     def cost(logarithm: float) -> float:
         return math.log(sum(parts(logarithm)))
 
-    # most optima lie near the least ridge; where one does not, the interval grows
+    # most optima are near the smallest ridge; otherwise the interval is enlarged
     for end in (8.0, 60.0):
         found = minimize_scalar(cost, bounds=(0.0, end), method="bounded", options={"xatol": 0.01})
         if found.x < 0.9 * end:
@@ -225,13 +224,12 @@ def _best_ridge(
 
 
 def _risk(problem: OfflineProblem, ridge: float, own: float, scale: float, bent: float) -> float:
-    """A bound on the expected excess of the summed loss, of one problem. Reads no record.
+    """A bound on the expected excess of the summed loss of one problem. Uses public numbers only.
 
-    In general ``E||b||^2 / (2 ridge) + (ridge - own) R^2 / 2`` for the best decision in the ball of
-    radius R. For a loss of a margin there is no radius that everybody would agree on; there the best
-    decision is taken to give predictors of the size at which the loss bends, or larger where so many
-    records are there that noise would cost next to nothing, and the bound is the worst over the
-    spectra that the second derivatives can have.
+    In general it is ``E||b||^2 / (2 ridge) + (ridge - own) R^2 / 2`` for the best decision in the ball of radius R. For
+    a margin loss no radius is natural. There the best decision is assumed to give predictors of the size at which the
+    loss bends, or larger ones if there are so many records that noise costs almost nothing, and the bound is the worst
+    case over the possible spectra of the second derivatives.
     """
     p = problem.dim
     variance = scale**2 if problem.noise == "gaussian" else scale**2 * (p + 1.0)
@@ -241,7 +239,7 @@ def _risk(problem: OfflineProblem, ridge: float, own: float, scale: float, bent:
         radius = bound if math.isfinite(bound) else default_radius(problem, NAME)
         return 0.5 * p * variance / ridge + 0.5 * extra * radius**2
     spread = _TYPICAL[type(problem.loss)] / problem.feature_norm
-    # fitting p numbers to records loses about p/2 by chance alone (Wilks), noise or not
+    # fitting p numbers loses about p/2 by chance alone (Wilks), with or without noise
     worth = max(0.0, _CHEAP * problem.count * problem.loss_at_zero - 0.5 * p)
     spread *= min(max(1.0, 4.0 * worth / (p * math.sqrt(variance) * spread)), _LARGE)
     spread = min(spread, float(problem.set.norm_bound) / math.sqrt(p))
@@ -255,7 +253,7 @@ def _risk(problem: OfflineProblem, ridge: float, own: float, scale: float, bent:
 def _scale(
     problem: OfflineProblem, ridge: float, left: float, count: int, rough: bool = False
 ) -> float:
-    """The least scale of the linear terms for a ridge; a rough one is for choosing the ridge."""
+    """The smallest scale of the linear terms for a ridge; ``rough`` is a fast approximation for choosing the ridge."""
     budget, c = problem.budget, _determinant(problem, ridge)
     delta = _TAIL * budget.delta
     if budget.delta == 0.0:
@@ -285,7 +283,7 @@ def _mu(epsilon: float, delta: float) -> float:
 
 
 def _rough_mu(whole: float, epsilon: float, delta: float) -> float:
-    """About ``gaussian.mu(epsilon, delta)``, from the exact one at ``whole`` and a tail bound."""
+    """An approximation of ``gaussian.mu(epsilon, delta)``, from the exact value at ``whole`` and a tail bound."""
     z = math.sqrt(2.0 * (1.0 - math.log(delta)))
 
     def tail(e: float) -> float:
@@ -307,7 +305,7 @@ def _calibrated(budget: Budget, log_determinant: float, persons: bool, count: in
 
 
 def _at(problem: OfflineProblem, ridge: float, share: float, count: int) -> Setting:
-    """The least noise for a ridge, the share for the minimiser's distance set aside."""
+    """The smallest noise for a ridge, after setting aside the share for the minimiser's distance."""
     budget, left = problem.budget, _left(problem, share, count)
     c = _determinant(problem, ridge)
     details: tuple[str, ...] = (
@@ -347,7 +345,7 @@ def _curve(
 
 
 def prescribed_setting(problem: OfflineProblem, given: float | None, calibration: str) -> Setting:
-    """Ridge and noise as a calibration prescribes them, and what they really cost."""
+    """Prescribed ridge and noise, and their true cost."""
     budget, bend, own = problem.budget, _bend(problem), problem.count * problem.loss.ridge
     norm = problem.norm
     wanted = None if given is None else own + given

@@ -1,13 +1,12 @@
-"""A problem as every solver sees it: checked and clipped records, and what one of them can move.
+"""The problem that solvers see: checked and clipped records, and their sensitivity.
 
-Solvers minimise ``(1/n) sum_i loss(x; a_i, y_i)`` over a set, ridge included. The part of the
-gradient that depends on the records is released as a *sum*; a record moves it by at most ``norm``
-(it is blanked) or twice that (it is replaced), plus what rounding can add: see
-``reticent.erm.rounded_sums``. The prediction of a record, and so its slope, is a function of that record and
-of public numbers alone, which is why only the final sum's rounding counts.
+Solvers minimise ``(1/n) sum_i loss(x; a_i, y_i)`` over a set, including the ridge. The part of the gradient that
+depends on the records is released as a *sum*; a record changes it by at most ``norm`` (blanked) or twice that
+(replaced), plus rounding: see ``reticent.erm.rounded_sums``. A record's prediction, and so its slope, depends on that
+record and on public numbers only, so only the rounding of the final sum matters.
 
-Slopes are clipped to the bound that the set implies. Without that, a decision that rounding has put a
-hair outside the set would break the promise.
+Slopes are clipped to the bound that the set implies. Otherwise a decision that rounding has put slightly outside the
+set could exceed the sensitivity.
 """
 
 from __future__ import annotations
@@ -39,14 +38,14 @@ from reticent.privacy import Budget, Guarantee, Release, curves, with_remarks
 from reticent.solve.blocks import UNLIMITED, InMemory, Meaning, Records, summed
 
 IGNORANCE = 0.25
-"""The default radius lets the noise cost at most this share of what the zero decision loses."""
+"""With the default radius the noise costs at most this share of the loss at zero."""
 FAR = 128.0
-"""And under no decision within it can a record lose more than so many times what it loses there."""
+"""Within the default radius the loss of a record is at most this multiple of its loss at zero."""
 
 
 @dataclass(frozen=True, eq=False)
 class OfflineProblem:
-    """Everything that a solver reads; built by ``reticent.erm.reading``."""
+    """Everything that a solver reads; constructed by ``reticent.erm.reading``."""
 
     loss: Loss
     set: Any
@@ -55,10 +54,12 @@ class OfflineProblem:
     precision: str
     clipped: ClipCounts
     by_entries: bool
-    share: float = 1.0  # of the budget: of mu, or of epsilon without delta
-    weight_bound: float = 1.0  # what the weights of one record, or of one person, add up to at most
-    groups: Groups | None = None  # whose records they are, where persons are protected
-    pulled: float = 0.0  # the ridge pulls to a point of this norm at most
+    share: float = 1.0  # of the budget: of mu, or of epsilon if delta = 0
+    weight_bound: float = (
+        1.0  # upper bound on the sum of the weights of one record, or of one person
+    )
+    groups: Groups | None = None  # persons, if persons are protected
+    pulled: float = 0.0  # upper bound on the norm of the point towards which the ridge pulls
 
     @property
     def records(self) -> int:
@@ -70,7 +71,7 @@ class OfflineProblem:
 
     @property
     def count(self) -> int:
-        """Number of those who are protected, records or persons: public, unlike that of a person's records."""
+        """Number of protected records or persons; public, unlike the number of a person's records."""
         return self.records if self.groups is None else self.groups.count
 
     @property
@@ -83,12 +84,12 @@ class OfflineProblem:
 
     @property
     def A(self) -> Any:
-        """All records in memory, clipped, for solvers that do not go by passes."""
+        """All clipped records in memory, for solvers that do not work by passes."""
         return self.table.matrix()
 
     @property
     def y(self) -> Any:
-        """All labels, for the same."""
+        """All labels, for the same solvers."""
         table = self._in_memory
         return table.vector() if self.is_linear_model else table.labels
 
@@ -103,7 +104,7 @@ class OfflineProblem:
 
     @functools.cached_property
     def scalar(self) -> Scalar:
-        """The loss as passes take it."""
+        """The loss in the form that passes need."""
         kind, params = self.linear.kernel
         return Scalar(kind, params, self.slope_bound)
 
@@ -113,13 +114,13 @@ class OfflineProblem:
 
     @property
     def linear(self) -> GeneralizedLinear:
-        """The loss, where it is that of a generalised linear model."""
+        """The loss, if it is a generalised linear one."""
         assert isinstance(self.loss, GeneralizedLinear)
         return self.loss
 
     @functools.cached_property
     def scalar_bounds(self) -> tuple[float, float]:
-        """The largest |phi'| and the largest phi'' on the set, of a record with weight 1."""
+        """Bounds on |phi'| and phi'' on the set, for a record with weight 1."""
         return self.linear.scalar_bounds(self.set)
 
     @property
@@ -128,7 +129,7 @@ class OfflineProblem:
 
     @functools.cached_property
     def loss_at_zero(self) -> float:
-        """The largest loss of the zero decision, over all labels that the loss allows."""
+        """The largest loss of the decision 0, over all labels that the loss allows."""
         if not isinstance(self.loss, GeneralizedLinear):
             return 0.0
         kind, params = self.loss.kernel
@@ -138,31 +139,31 @@ class OfflineProblem:
 
     @functools.cached_property
     def feature_norm(self) -> float:
-        # a float norm is within (dim + 16) units of the true one
+        # a computed norm differs from the true one by at most (dim + 16) units
         return self.linear.feature_norm * (1.0 + (self.dim + 16) * 2.0**-52)
 
     @property
     def row_limit(self) -> float:
-        """What a row of `A` is cut to where it enters a sum, as measured: it is no longer than `feature_norm`."""
+        """The measured norm to which a row of `A` is clipped where it enters a sum; at most `feature_norm`."""
         if self.by_entries:
-            return UNLIMITED  # the entries were clipped, in memory of our own
+            return UNLIMITED  # the entries were clipped in a private copy
         return self.linear.feature_norm * (1.0 + 0.5 * door.margin(self.dim))
 
     @functools.cached_property
     def norm(self) -> float:
-        """A bound on the norm of one record's gradient, as it is computed, without the ridge."""
+        """A bound on the norm of one record's gradient as it is computed, without the ridge."""
         if self.is_linear_model:
             return self.weight_bound * self.slope_bound * self.feature_norm * (1.0 + 2.0**-50)
         return self.loss.data_lipschitz(self.set)
 
     @property
     def rounding(self) -> float:
-        """How far rounding alone can move the sums of two neighbouring data sets apart."""
+        """A bound on the difference that rounding alone makes between the sums of neighbouring data sets."""
         return 2.0 * self.count * self.norm * self.table.units * UNIT
 
     @property
     def sensitivity(self) -> float:
-        """How far one record moves the computed sum of gradients, in the Euclidean norm."""
+        """Sensitivity of the computed sum of gradients, in the Euclidean norm."""
         return self.budget.sensitivity(self.norm) + self.rounding
 
     @property
@@ -172,7 +173,7 @@ class OfflineProblem:
 
     @property
     def smoothness(self) -> float:
-        """Of the mean loss, on the set."""
+        """Smoothness of the mean loss on the set."""
         if self.is_linear_model:
             bend = self.scalar_bounds[1] * self.weight_bound
             return bend * self.linear.feature_norm**2 + self.linear.ridge
@@ -181,13 +182,13 @@ class OfflineProblem:
     def with_set(self, set: Any) -> OfflineProblem:
         return replace(self, set=set)
 
-    # Passes: what is kept of a point is the point itself.
+    # Passes: the predictors of a point are represented by the point itself.
 
     def predictors(self, x: FloatArray) -> FloatArray:
         return x
 
     def total_value(self, z: FloatArray) -> float:
-        """The summed scalar loss, ridge left out."""
+        """The summed scalar loss, without the ridge."""
         return float(summed(self.table.map(Values(self.scalar, z)))[0])
 
     def slope_squares(self, x: FloatArray) -> float:
@@ -198,7 +199,7 @@ class OfflineProblem:
         return float(summed(self.table.map(Along(self.scalar, z, dz)))[0])
 
     def gram(self, z: FloatArray, kind: Any = np.float64) -> FloatArray:
-        """Second derivatives of the summed loss, ridge left out."""
+        """The Hessian of the summed loss, without the ridge."""
         return summed(self.table.map(Curvature(self.scalar, z, kind is np.float32)))
 
     def gram_times(self, z: FloatArray, v: FloatArray) -> FloatArray:
@@ -215,11 +216,11 @@ class OfflineProblem:
         return x, self.gradient_sum(x)
 
     def thinned(self, every: int) -> OfflineProblem:
-        """Every so-many-th record; to begin a run with, never to end it."""
+        """Every ``every``-th record; to start a run with, never to finish it."""
         return replace(self, table=self.table.thinned(every))
 
     def with_labels(self, y: FloatArray | Meaning) -> OfflineProblem:
-        """The same records with other labels, or with labels that stand for something else."""
+        """The same records with other labels, or with another meaning of their labels."""
         if isinstance(y, Meaning):
             return replace(self, table=self.table.meaning(y))
         return replace(self, table=replace(self._in_memory, labels=y))
@@ -242,7 +243,7 @@ class OfflineProblem:
         return summed(table.map(SlopeSum(self.scalar, np.ascontiguousarray(x))))
 
     def _loop(self, x: FloatArray, rows: Any) -> FloatArray:
-        # A loss of the user's own: its Lipschitz constant is a claim, so every gradient is clipped.
+        # The Lipschitz constant of a user's loss is only a claim, so every gradient is clipped.
         limit = door.limit_for(self.norm, self.dim)
         picked = np.arange(self.records) if rows is None else rows
         gradients = np.empty((len(picked), self.dim))
@@ -251,14 +252,14 @@ class OfflineProblem:
             g = self.loss.gradient(x, self.A[i], label) - self.loss.ridge * x
             if door.bounded(np.ascontiguousarray(g, np.float64), 1.0, limit, gradients[k]) < 0:
                 raise ValueError(
-                    f"the gradient of record {i} is not finite at {x}; mend the loss, or keep the "
-                    "decisions in a set on which it is. The budget was charged; this message tells "
-                    "of a record, so do not publish it"
+                    f"the gradient of record {i} is not finite at {x}; correct the loss, or restrict the decisions to "
+                    "a set on which it is finite. The budget was charged; this message reveals something about a "
+                    "record, so do not publish it"
                 )
         return weighted_rows(gradients, np.ones(len(picked)))
 
     def mean_loss(self, x: FloatArray) -> float:
-        """A diagnostic: reads the records."""
+        """The mean loss; a diagnostic that reads the records."""
         if not self.is_linear_model:
             return self.loss.mean_value(x, self.A, self.y)
         total = summed(self.table.map(Values(self.scalar, x, weighted=False)))
@@ -288,12 +289,12 @@ class OfflineProblem:
         curves_and_counts = tuple((item.curve, item.count) for item in guarantee.releases)
         if calibration == "exact" and not _meets(curves_and_counts, self.budget):
             raise RuntimeError(
-                f"calibration gave {guarantee}, which does not meet the budget ({self.budget}); "
-                "nothing was released. This is a bug in reticent"
+                f"calibration gave {guarantee}, which exceeds the budget ({self.budget}); nothing was released. "
+                "This is a bug in reticent"
             )
         return with_remarks(guarantee)
 
-    # One vector with noise, by the kind of noise that the budget allows.
+    # A noisy vector, with the kind of noise that the budget allows.
 
     @property
     def noise(self) -> str:
@@ -301,14 +302,14 @@ class OfflineProblem:
 
     @property
     def level(self) -> float:
-        """mu, or epsilon without delta: what a single release may spend."""
+        """The privacy level that a single release may spend: mu, or epsilon if delta = 0."""
         whole = _mu(self.budget) if self.budget.delta > 0.0 else self.budget.epsilon
         return self.share * whole
 
     def noise_scale(self, sensitivity: float, level: float, dim: int, largest: float) -> float:
-        """The least scale of noise on a vector at which it costs no more than ``level``.
+        """The smallest scale of noise on a vector for which its cost is at most ``level``.
 
-        Entries up to ``largest`` must fit on the lattice, which for next to no noise asks for more.
+        Entries up to ``largest`` must fit on the lattice, which requires a larger scale if there is almost no noise.
         """
         if self.precision == "float":
             return sensitivity / level
@@ -318,7 +319,7 @@ class OfflineProblem:
     def release(
         self, what: str, sensitivity: float, scale: float, dim: int, count: int = 1, **extra: Any
     ) -> Release:
-        """What such a release costs, the lattice included."""
+        """The release with its cost, including the lattice."""
         moved = sensitivity
         if self.precision == "lattice":
             moved = release.widened(sensitivity, scale, dim, self.noise)
@@ -328,7 +329,7 @@ class OfflineProblem:
         return Release(what, curve, moved, f"{words} {scale:.6g}", count, **extra)
 
     def noise_norm(self, sensitivity: float, dim: int | None = None) -> float:
-        """Root mean square norm of the noise of one release with the whole budget."""
+        """Root mean square norm of the noise of one release that spends the whole budget."""
         p = self.dim if dim is None else dim
         if self.noise == "gaussian":
             return math.sqrt(p) * sensitivity / self.level
@@ -347,7 +348,7 @@ def _mu(budget: Budget) -> float:
 
 
 def reach(set: Any) -> float:
-    """How far the set's center is from any of its points, at most."""
+    """An upper bound on the distance of the set's points from its center."""
     radius = getattr(set, "radius", None)
     if radius is not None and type(set).__name__ in ("L2Ball", "L1Ball", "Near"):
         return float(radius)
@@ -355,9 +356,9 @@ def reach(set: Any) -> float:
 
 
 def label_range(loss: GeneralizedLinear) -> tuple[float, float]:
-    """The smallest and the largest number that a kernel can be given as a label."""
+    """The smallest and the largest label that a kernel can be given."""
     if isinstance(loss, Quadratic):
-        # what takes the place of a label there is (scale/2) |a|^2, rounded
+        # instead of a label it gets (scale/2) |a|^2, rounded
         return 0.0, 0.5 * loss.scale * loss.feature_norm**2 * (1.0 + 2.0**-30)
     low, high = getattr(loss, "label_bounds", (-1.0, 1.0))
     return float(low), float(high)
@@ -366,20 +367,19 @@ def label_range(loss: GeneralizedLinear) -> tuple[float, float]:
 def default_radius(
     problem: OfflineProblem, solver: str, noise_norm: Any = None, share: float = IGNORANCE
 ) -> float:
-    """The radius at which the bound on what the noise costs is a share of the zero decision's loss.
+    """The radius at which the bound on the cost of the noise is a given share of the loss at zero.
 
-    Every solver's excess risk is about ``radius * (norm of the noise on the summed gradient) / n``,
-    and the noise is proportional to the Lipschitz constant on the ball. All of that is public. A
-    larger ball would let the noise cost more than a good part of what there is to gain; a smaller
-    one would leave out decisions for less than the noise costs anyway. Where there are so many
-    records that noise hardly matters, the ball ends where single records could lose absurdly much.
+    The excess risk of every solver is about ``radius * (norm of the noise on the summed gradient) / n``, and the noise
+    is proportional to the Lipschitz constant on the ball; all of that is public. In a larger ball the noise would cost
+    a large part of the possible gain; a smaller ball would exclude decisions although the noise costs little. With very
+    many records, for which noise hardly matters, the radius is limited by the largest loss of a single record.
     """
     from reticent.sets import L2Ball
 
     worth = share * problem.loss_at_zero
     if worth == 0.0:
         raise ValueError(
-            f"{solver} cannot choose a radius for {problem.loss!r}; give a bounded set such as "
+            f"{solver} cannot choose a radius for {problem.loss!r}; pass a bounded set such as "
             f"sets.L2Ball({problem.dim}, radius)"
         )
     if noise_norm is None:

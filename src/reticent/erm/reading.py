@@ -1,10 +1,10 @@
-"""From what a user gives to a problem: everything is checked, and records are clipped.
+"""Build a problem from a user's arguments: everything is checked, and records are clipped.
 
-A record beyond the stated bounds is scaled down or clipped (Abadi et al., *Deep learning with
-differential privacy*, section 3.1), so that what one of them can move is true whatever comes.
+A record beyond the stated bounds is scaled down or clipped (Abadi et al., *Deep learning with differential privacy*,
+section 3.1), so that the sensitivity holds for any input.
 
-Whatever is refused here is refused before anything is spent or drawn, and by public numbers and types
-as far as possible; an error that names a record is for the eyes of whoever holds the records.
+Arguments are refused before anything is spent or drawn, by public numbers and types as far as possible; an error that
+names a record is meant for the holder of the records.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ PRECISIONS = ("lattice", "float")
 _PLAIN = (
     Logistic, CappedLogistic, Squared, Hinge, SmoothHinge, Huber, Quantile, Poisson,
 )  # fmt: skip
-"""Losses that look at labels alone, not at rows, when they prepare records; a loss of the user's own may not."""
+"""Losses whose preparation of records looks at labels only, not at rows; a user's own loss may do otherwise."""
 LEAST_NORM = 2.0**-300
-"""Squares of smaller features vanish, and with them the norm that a record is clipped to."""
+"""Squares of smaller features underflow, so a record could not be clipped to a smaller norm."""
 
 
 def read(
@@ -63,7 +63,7 @@ def read(
     groups: Any = None,
     max_records: int | None = None,
 ) -> OfflineProblem:
-    """Check everything and clip the records; nothing is spent and nothing is drawn."""
+    """Check all arguments and clip the records; spends nothing and draws nothing."""
     _check_terms(loss, budget)
     checks.choice(noise_precision, "noise_precision", PRECISIONS)
     prescribed.check(calibration)
@@ -72,15 +72,15 @@ def read(
     dim = table.shape[1]
     if set is not None and int(set.dim) != dim:
         raise ValueError(
-            f"the set has dimension {set.dim} but the records have {dim} columns; "
-            f"build the set with dim={dim}"
+            f"the set has dimension {set.dim}, but the records have {dim} columns; construct the set with "
+            f"dim={dim}"
         )
     factors = None if weights is None else _weights(weights, table.shape[0], bound)
     persons = Groups.of(groups, table.shape[0], max_records)
     if persons is not None:
         if calibration != "exact":
             raise ValueError(
-                f"groups need calibration='exact', got {calibration!r}: prescribed noise is for records"
+                f"groups need calibration='exact', got {calibration!r}: prescribed noise protects records only"
             )
         factors = persons.factors if factors is None else factors * persons.factors
         bound *= persons.most
@@ -98,30 +98,30 @@ def read(
     )
     if problem.is_linear_model and not by_entries and table.form.norm(dim) > problem.feature_norm:
         raise ValueError(
-            f"the records are cut to length {table.form.norm(dim):.6g}, more than the loss's "
-            f"feature_norm {problem.feature_norm:.6g}; cut them to less, or state a larger norm"
+            f"the records are clipped to norm {table.form.norm(dim):.6g}, more than the loss's feature_norm "
+            f"{problem.feature_norm:.6g}; clip them to less, or use a loss with a larger feature_norm"
         )
     return problem
 
 
 def _check_terms(loss: Any, budget: Any) -> None:
-    """Refuse what is no budget or no loss for a solver, whatever the records are."""
+    """Refuse arguments that are not a budget or not a loss, whatever the records are."""
     if not isinstance(budget, Budget):
         raise TypeError(f"budget must be a reticent.Budget, got {budget!r}")
-    budget.must_be_for_ever("an offline solver", "there is one output, and it is kept for ever")
+    budget.must_be_for_ever("an offline solver", "it has one output, which is kept for ever")
     if not isinstance(loss, Loss):
         raise TypeError(
             f"loss must be a reticent.losses.Loss, got {loss!r}; wrap callables in losses.CustomLoss"
         )
     if isinstance(loss, GeneralizedLinear) and loss.feature_norm < LEAST_NORM:
         raise ValueError(
-            f"loss.feature_norm must be at least {LEAST_NORM:.3g}, got {loss.feature_norm:g}: the "
-            "squares of such features vanish; rescale the records"
+            f"loss.feature_norm must be at least {LEAST_NORM:.3g}, got {loss.feature_norm:g}: squares of such "
+            "features underflow; rescale the records"
         )
 
 
 def _table(loss: Loss, X: Any, y: Any, by_entries: bool) -> tuple[Records, ClipCounts]:
-    """The records as solvers read them, and how many of them are cut."""
+    """The records in the form that solvers read, and how many were clipped."""
     if isinstance(X, Records):
         return _checked_records(loss, X, y, by_entries)
     if type(loss) in _PLAIN and not by_entries:
@@ -139,14 +139,14 @@ def _weighted(table: Records, factors: FloatArray | None) -> Records:
         return table
     if not isinstance(table, InMemory):
         raise TypeError(
-            "records that do not lie in memory take no weights or groups here; leave them out, or read "
-            "the records into memory"
+            "records that are not in memory take no weights or groups; leave them out, or read the records into "
+            "memory"
         )
     return replace(table, weights=factors)
 
 
 def _as_it_is(loss: GeneralizedLinear, X: Any, y: Any) -> tuple[InMemory, ClipCounts]:
-    """Arrays stay where they are and what they are; labels become numbers that no one else can change."""
+    """Features are not copied; labels are copied, so that nobody else can change them."""
     A = records.as_it_is(X)
     labels, beyond = loss._prepare_labels(y, A)
     labels = np.array(labels, dtype=np.float64)
@@ -159,22 +159,22 @@ def _as_it_is(loss: GeneralizedLinear, X: Any, y: Any) -> tuple[InMemory, ClipCo
 def _checked_records(
     loss: Loss, X: Records, y: Any, by_entries: bool
 ) -> tuple[Records, ClipCounts]:
-    """Records in blocks are read once from end to end before anything is spent."""
+    """Read records in blocks once from end to end before anything is spent."""
     if not isinstance(loss, _PLAIN) or (by_entries and not isinstance(X, ByEntries)):
         raise TypeError(
-            f"records in blocks need a loss of labels and linear predictors and clipping by rows, got "
+            "records in blocks need a generalised linear loss of this package and clipping by rows, got "
             f"{loss!r}; read them into memory"
         )
     if by_entries and not loss.feature_norm >= 1.0:
         raise ValueError(
-            f"the entries are cut to 1, more than the loss's feature_norm, got {loss!r}; state a larger norm"
+            f"entries are clipped to 1, more than the feature_norm of {loss!r}; use a loss with feature_norm >= 1"
         )
     clipped, beyond = surveyed(X) if X.clipped is None else X.clipped, 0
     if isinstance(y, Meaning):
         X = X.meaning(y)
     elif y is not None:
         if not isinstance(X, InMemory):
-            raise TypeError("records that do not lie in memory hold their labels; leave y out")
+            raise TypeError("records that are not in memory contain their labels; leave y out")
         labels, beyond = loss._prepare_labels(y, X)
         X = replace(X, labels=np.array(labels, dtype=np.float64))
     if isinstance(X, InMemory) and (X.labels is None or len(X.labels) != X.shape[0]):
@@ -185,10 +185,10 @@ def _checked_records(
 def _own(
     loss: Loss, A: Any, labels: Any, clipped: ClipCounts, by_entries: bool
 ) -> tuple[Any, Any, ClipCounts]:
-    """Labels that no one else can change, and records within bounds whoever prepared them.
+    """Labels in a private copy, and records within bounds whatever prepared them.
 
-    Rows are measured again wherever they enter a sum; but solvers that minimise rest on the records
-    as they are, and a loss of the user's own may have prepared them.
+    Rows are measured again wherever they enter a sum. But solvers that minimise rely on the records themselves, and a
+    user's own loss may have prepared those.
     """
     if not isinstance(loss, GeneralizedLinear):
         return A, labels, clipped
@@ -203,22 +203,22 @@ def _own(
 
 
 def _weights(value: Any, count: int, bound: float) -> FloatArray:
-    """One weight for each record, brought within [0, bound]."""
+    """One weight per record, clipped to [0, bound]."""
     return np.clip(checks.vector(value, "weights", count), 0.0, bound)
 
 
 def _prepare_entries(loss: Any, X: Any, y: Any) -> tuple[Any, Any, ClipCounts]:
-    """Each entry clipped to the feature norm, instead of each row: all that an l1 ball needs."""
+    """Clip each entry to the feature norm, instead of each row: sufficient for an l1 ball."""
     if not isinstance(loss, GeneralizedLinear):
         raise TypeError(
-            f"clipping by entries needs a generalised linear loss, got {loss!r}; use the Euclidean "
-            "clipping of the loss"
+            f"clipping by entries needs a generalised linear loss, got {loss!r}; use a set other than an l1 ball or "
+            "a simplex"
         )
     A = records.features(X)
     bound = loss.feature_norm
     values = A.data if sp.issparse(A) else A
     beyond = np.abs(values) > bound
-    # In memory of our own, also where nothing is beyond: no one can change these entries any more.
+    # Always a private copy, so that nobody can change these entries any more.
     if sp.issparse(A):
         rows = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))
         count = len(np.unique(rows[beyond]))
@@ -227,7 +227,7 @@ def _prepare_entries(loss: Any, X: Any, y: Any) -> tuple[Any, Any, ClipCounts]:
     else:
         count = int(beyond.any(axis=1).sum())
         A = np.clip(values, -bound, bound)
-    # A norm that no such row can exceed, so that the loss itself only looks at the labels.
+    # No such row exceeds this norm, so the loss only looks at the labels.
     wide = replace(loss, feature_norm=2.0 * bound * math.sqrt(A.shape[1]))
     A, labels, counts = wide.prepare(A, y)
     return A, labels, counts._replace(features=count)
@@ -237,12 +237,14 @@ def need_lipschitz(problem: OfflineProblem, solver: str) -> None:
     """Refuse a loss whose gradients are not bounded on the set."""
     if not math.isfinite(problem.norm):
         raise ValueError(
-            f"{solver} needs a loss whose gradients are bounded, and {problem.loss!r} is not "
-            f"Lipschitz on {problem.set!r}; give a bounded set such as sets.L2Ball({problem.dim}), "
-            "or set=None where the solver chooses a radius itself"
+            f"{solver} needs a loss with bounded gradients, and {problem.loss!r} is not Lipschitz on "
+            f"{problem.set!r}; pass a bounded set such as sets.L2Ball({problem.dim}), or set=None if the solver "
+            "chooses a radius"
         )
     if problem.set.diameter == 0.0:
-        raise ValueError(f"{problem.set!r} is a single point: there is nothing to fit")
+        raise ValueError(
+            f"{problem.set!r} is a single point, so there is nothing to fit; use a larger set"
+        )
     if problem.norm == 0.0:
         raise ValueError(
             f"{problem.loss!r} has gradients of norm 0 on {problem.set!r}: there is nothing to fit"
@@ -256,9 +258,9 @@ def bounded(
     projects: bool = True,
     share: float = IGNORANCE,
 ) -> OfflineProblem:
-    """The problem on the set that a user gave, or on a ball of a radius that is chosen where it is None.
+    """The problem on the given set, or on a ball with a default radius if that is None.
 
-    Refused where gradients are not bounded on it, or where a solver that projects cannot.
+    Refuses sets on which gradients are not bounded, and sets without a projection if the solver needs one.
     """
     if set is None:
         problem = problem.with_set(
@@ -267,20 +269,35 @@ def bounded(
     need_lipschitz(problem, solver)
     if projects and not getattr(problem.set, "can_project", True):
         raise ValueError(
-            f"{solver} needs a set with a projection, and {problem.set!r} has none; "
-            "erm.frank_wolfe needs a linear minimiser only"
+            f"{solver} needs a set with a projection, and {problem.set!r} has none; use erm.frank_wolfe, which "
+            "needs a linear minimiser only"
         )
     return problem
 
 
 def need_linear_model(problem: OfflineProblem, solver: str) -> None:
-    """Refuse a loss that is not of a linear predictor."""
+    """Refuse a loss that is not a generalised linear one."""
     if not problem.is_linear_model:
         raise TypeError(f"{solver} needs a generalised linear loss, got {problem.loss!r}")
 
 
+def need_smooth(problem: OfflineProblem, solver: str) -> None:
+    """Refuse what the certified minimiser cannot handle."""
+    if not problem.is_linear_model or not math.isfinite(problem.smoothness):
+        raise ValueError(
+            f"{solver} needs a smooth generalised linear loss, got {problem.loss!r}; use "
+            "losses.SmoothHinge or losses.Huber in place of one with kinks, or erm.gradient_descent"
+        )
+    if problem.set.kernel is None:
+        raise ValueError(
+            f"{solver} needs a set whose projection is exact up to rounding (a ball, a box, a "
+            f"simplex, a product of these, or the whole space), got {problem.set!r}; use "
+            "erm.gradient_descent or erm.frank_wolfe"
+        )
+
+
 def check_weighted(problem: OfflineProblem) -> None:
-    """Refuse weights where each record's loss is the user's own."""
+    """Refuse weights for losses that are not generalised linear ones."""
     if problem.weights is not None and not problem.is_linear_model:
         raise ValueError(
             f"weights and groups need a generalised linear loss, got {problem.loss!r}; leave them out"

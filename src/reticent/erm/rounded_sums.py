@@ -1,21 +1,18 @@
 """Sums over all records in floating point, with a proved bound on their rounding errors.
 
-A sum of n vectors in double precision is off by a little, and by a different little for
-neighbouring data; what a record can move includes that. Within a block of :mod:`reticent.solve.blocks`
-128 rows at a time are added in any order and these parts by Neumaier's compensated summation (Higham,
-*Accuracy and stability of numerical algorithms*, sections 3.1 and 4.3); the sums of blocks are added in
-pairs. So with u = 2^-53
+The computed sum of n vectors differs slightly from the exact one, and differently for neighbouring data; sensitivities
+include that. Within a block of :mod:`reticent.solve.blocks`, 128 rows at a time are added in any order and these parts
+by Neumaier's compensated summation (Higham, *Accuracy and stability of numerical algorithms*, sections 3.1 and 4.3);
+the sums of blocks are added in pairs. With u = 2^-53,
 
     || computed - exact ||  <=  UNITS u  sum_i |w_i| ||a_i||,
 
-coordinate by coordinate and hence in the Euclidean norm: 128 units for a part (products included,
-fused or not), 3 for the compensated sum, 25 for at most 2^24 blocks in pairs, and room to spare.
+coordinate by coordinate and hence in the Euclidean norm: 128 units for a part (products included, fused or not), 3 for
+the compensated sum, 25 for at most 2^24 blocks in pairs, and a safety margin. The bound grows with the number of
+records through the sum of norms on the right; it is not a constant number of units in the last place of the result.
 
-The bound grows with the number of records through the sum of norms on the right, so it is not a
-constant number of units in the last place of the result.
-
-These sums are the offline twin of a running total: rows come in by :mod:`reticent.noise.door`, which
-reads them once and measures what is then added.
+These sums are the offline counterpart of a running total: rows enter through :mod:`reticent.noise.door`, which reads
+them once and measures what is then added.
 """
 
 from __future__ import annotations
@@ -38,12 +35,12 @@ UNIT = 2.0**-53
 
 _BLOCK = 128
 _NONE = np.empty(0)
-_CHUNK = 2**17  # numbers copied and measured at a time: they stay in the cache
+_CHUNK = 2**17  # numbers that are copied and measured at a time, so that they stay in the cache
 
 
 @compiled
 def add_one(total, lost, j, value):
-    """Neumaier: what an addition loses is kept apart."""
+    """Neumaier's summation: the rounding error of an addition is accumulated in ``lost``."""
     old = total[j]
     new = old + value
     if abs(old) >= abs(value):
@@ -67,7 +64,7 @@ def _add_rows(total, lost, rows):
 
 @specialised
 def _slopes(kind):
-    """Add the rows of a block by their slopes into ``work[0]``; ``work`` is three rows of zeros."""
+    """Compile the sum of a block's rows times their slopes, into ``work[0]``; ``work`` is three rows of zeros."""
 
     @compiled
     def sum_slopes(A, y, weights, x, params, bound, form, work):
@@ -81,7 +78,7 @@ def _slopes(kind):
             for j in range(dim):
                 part[j] = 0.0
             for i in range(start, min(A.shape[0], start + _BLOCK)):
-                # scaled here and multiplied elsewhere: the compiler must not square row and scale apart
+                # scale first and multiply later: the compiler must not form the square from row and scale separately
                 for j in range(columns):
                     row[j] = A[i, j] * scale
                 z, square = door.dot_and_square_in_any_order(row, x, columns)
@@ -108,7 +105,7 @@ def _slopes(kind):
 def summed_slopes(
     block: Block, x: FloatArray, kind: int, params: FloatArray, bound: float
 ) -> FloatArray:
-    """The sum of a block's rows by their slopes at x, clipped to the bound and weighted.
+    """The sum of a block's rows times their slopes at x, clipped to the bound and weighted.
 
     Each row is read once and measured.
     """
@@ -123,14 +120,14 @@ def summed_slopes(
 
 
 def _numbers(block: Block) -> tuple[float, float, float]:
-    """A form as a kernel takes it."""
+    """A form in the format of the kernels."""
     form = block.form
     return 1.0 / form.unit, form.length, form.constant
 
 
 @compiled
 def _formed(A, start, form, factors, out):
-    """Write rows in their form, times their factors; rows whose factor is 0 are left out. How many there were."""
+    """Write rows in their form times their factors, without rows of factor 0; returns how many were written."""
     columns, dim = A.shape[1], out.shape[1]
     scale, length, constant = form
     most = door.largest_square(length)
@@ -182,7 +179,7 @@ def _sparse_survey(indptr, data, form):
 
 
 def survey(block: Block) -> tuple[int, int, int]:
-    """How many rows of a block are longer than they may be, how many are not finite, and the first of these."""
+    """How many rows of a block exceed their length, how many are not finite, and the first of the latter."""
     if sp.issparse(block.rows):
         indptr, _, data = _sparse_parts(block.rows)
         return _sparse_survey(indptr, data, _numbers(block))
@@ -191,7 +188,7 @@ def survey(block: Block) -> tuple[int, int, int]:
 
 @compiled
 def _structure(indptr, indices, columns):
-    """Whether the indices of every row grow and are below the number of columns."""
+    """Whether the indices of every row increase and are below the number of columns."""
     for i in range(indptr.size - 1):
         last = -1
         if not 0 <= indptr[i] <= indptr[i + 1] <= indices.size:
@@ -218,12 +215,12 @@ def _sparse_predictors(indptr, indices, data, x, form, columns, out):
 
 
 def _sparse_parts(rows: Any) -> tuple[Any, Any, Any]:
-    """Index arrays that no one else can change, and the entries."""
+    """Private copies of the index arrays, and the entries."""
     indptr, indices = np.array(rows.indptr), np.array(rows.indices)
     if not _structure(indptr, indices, rows.shape[1]):
         raise ValueError(
-            "the column numbers of a row must grow and be below the number of columns: call "
-            "X.sum_duplicates() on the CSR matrix. It was changed while it was read"
+            "the column indices of a row must increase and be below the number of columns; the CSR matrix was changed "
+            "while it was read. Call X.sum_duplicates() and do not modify X during a fit"
         )
     return indptr, indices, rows.data
 
@@ -244,9 +241,9 @@ def predictors(block: Block, x: FloatArray) -> FloatArray:
 def formed(
     block: Block, dim: int, factors: FloatArray = _NONE, kind: Any = np.float64, rows: int = 0
 ) -> Iterator[tuple[int, FloatArray]]:
-    """Dense rows in their form, some at a time, times their factors; those with factor 0 are left out.
+    """Dense rows in their form times their factors, in small groups; rows with factor 0 are left out.
 
-    Numbers stay in the cache that way; scaling a whole matrix at once would copy it through memory.
+    Small groups stay in the cache; scaling a whole matrix at once would copy it through main memory.
     """
     rows = rows or _BLOCK * max(1, _CHUNK // (_BLOCK * dim))
     room = np.empty((min(rows, block.rows.shape[0]), dim), dtype=kind)
@@ -274,7 +271,7 @@ def _sparse(indptr, indices, data, weights, form, total, lost):
 
 
 def weighted(block: Block, weights: FloatArray) -> FloatArray:
-    """The sum of a block's rows in their form by these weights, within the module's bound."""
+    """The sum of a block's rows in their form, weighted, within the module's bound."""
     dim = block.form.dim(block.rows.shape[1])
     total, lost = np.zeros(dim), np.zeros(dim)
     if sp.issparse(block.rows):
@@ -293,15 +290,15 @@ def weighted(block: Block, weights: FloatArray) -> FloatArray:
 def weighted_rows(A: Any, weights: FloatArray, limit: float = UNLIMITED) -> FloatArray:
     """``sum_i weights[i] A[i]`` of a dense or CSR matrix, within the module's bound.
 
-    Rows beyond the limit are cut to it. Without one, the matrix is the caller's own and has been
-    measured.
+    Rows beyond ``limit`` are clipped to it. Without a limit, the matrix must be private to the caller and measured
+    already.
     """
     table = InMemory(A, form=Form(length=limit))
     return summed(table.map(lambda b: weighted(b, weights[b.start : b.start + b.rows.shape[0]])))
 
 
 def products(block: Block) -> FloatArray:
-    """``A'A`` and then ``A'y`` of a block, of the same reading of a row."""
+    """``A'A`` and then ``A'y`` of a block, from the same reading of each row."""
     dim = block.form.dim(block.rows.shape[1])
     total, lost = np.zeros(dim * (dim + 1)), np.zeros(dim * (dim + 1))
     if sp.issparse(block.rows):
@@ -330,7 +327,7 @@ def scaled_products(block: Block, factors: FloatArray) -> FloatArray:
 
 
 def gram(A: Any, y: FloatArray, limit: float = UNLIMITED) -> tuple[FloatArray, FloatArray]:
-    """``A'A`` and ``A'y``; rows beyond the limit are cut to it."""
+    """``A'A`` and ``A'y``; rows beyond the limit are clipped to it."""
     return unfolded(summed(InMemory(A, y, form=Form(length=limit)).map(products)))
 
 
@@ -341,13 +338,13 @@ def unfolded(both: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def as_vector(V: FloatArray) -> FloatArray:
-    """The upper triangle, off-diagonal entries times sqrt(2): Euclidean norm = Frobenius norm."""
+    """The upper triangle with off-diagonal entries times sqrt(2), so that Euclidean norm equals Frobenius norm."""
     rows, columns = np.triu_indices(len(V))
     return V[rows, columns] * np.where(rows == columns, 1.0, math.sqrt(2.0))
 
 
 def as_matrix(values: FloatArray, dim: int) -> FloatArray:
-    """The symmetric matrix that :func:`as_vector` made this of."""
+    """The inverse of :func:`as_vector`."""
     rows, columns = np.triu_indices(dim)
     V = np.zeros((dim, dim))
     V[rows, columns] = values / np.where(rows == columns, 1.0, math.sqrt(2.0))

@@ -1,7 +1,7 @@
 """How every offline solver runs: read, plan, promise, charge, run.
 
-A solver supplies a plan, which says from public numbers what will be released and how a step is taken.
-Noise is drawn through a :class:`Run`, and :func:`solve` makes one only once the whole plan is charged.
+A solver supplies a plan, which states from public numbers what will be released and how a step is taken. Noise is drawn
+through a :class:`Run`, and :func:`solve` creates one only after the whole plan has been charged.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _rehearsing: ContextVar[bool] = ContextVar("rehearsing", default=False)
 
 
 def is_rehearsal() -> bool:
-    """Whether solvers only say what they would cost."""
+    """Whether solvers only state their cost."""
     return _rehearsing.get()
 
 
 @contextlib.contextmanager
 def rehearsing() -> Iterator[None]:
-    """Inside, solvers say what they would cost and return without a charge, a draw or a point."""
+    """Within this block solvers state their cost and return without charging, drawing or computing a point."""
     token = _rehearsing.set(True)
     try:
         yield
@@ -46,20 +46,20 @@ def rehearsing() -> Iterator[None]:
 
 @dataclass
 class Run:
-    """A plan that has been paid for, while it runs.
+    """A charged plan while it runs.
 
     Attributes
     ----------
     problem : OfflineProblem
-        What is solved.
+        The problem that is solved.
     source : Source
-        Where noise comes from.
+        Generator of the noise.
     recorder : Recorder
-        Writes the run down.
+        Records the run.
     arrays : dict
-        What a stopped run needs to go on; ``"point"`` is what was noted last.
+        What a stopped run needs to continue; ``"point"`` is the point noted last.
     released : dict
-        What was released beside the point.
+        What was released in addition to the point.
     """
 
     problem: OfflineProblem
@@ -74,9 +74,9 @@ class Run:
         return noisy(vector, scale, self.source, noise=problem.noise, precision=problem.precision)
 
     def note(self, step: int, point: FloatArray, *numbers: Mapping[str, float]) -> bool:
-        """Write one step down; True if the callback asks to stop.
+        """Record one step; True if the callback asks to stop.
 
-        The numbers are those that the guarantee covers, then those that read the records.
+        The first mapping holds numbers that the guarantee covers, the second one diagnostics that read the records.
         """
         self.arrays["point"] = point
         return self.recorder.note(step, point, *numbers)
@@ -88,38 +88,38 @@ def _last_point(run: Run) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True)
 class SolverPlan:
-    """What a solver has decided before it reads a record closely; all of it is public.
+    """What a solver has decided from public numbers only.
 
     Parameters
     ----------
     problem : OfflineProblem
-        What is solved, on the set that was chosen for it.
+        The problem that is solved, on the set chosen for it.
     step : callable
-        ``step(run, t)`` takes the steps up to number t and notes the last; True stops the run.
+        ``step(run, t)`` takes the steps up to number t and notes the last one; True stops the run.
     releases : iterable of Release
         What all steps together release.
     settings : mapping
-        What the trace says the solver ran with.
+        Settings for the trace.
     steps : int
-        How many steps there are.
+        Number of steps. Default: 1.
     stride : int
-        How many of them one call of ``step`` takes.
+        Number of steps that one call of ``step`` takes. Default: 1.
     arrays : mapping
-        What a run begins with.
+        Initial arrays of a run.
     finish : callable
-        ``finish(run)`` is the point that is returned; by default the one that was noted last.
+        ``finish(run)`` returns the final point; by default the one noted last.
     caveats : tuple of str
-        What the guarantee must warn of.
+        Caveats of the guarantee.
     identity : mapping, optional
-        What a run must have in common with the one that it continues; without it none can.
+        What a run must have in common with the one that it continues; without it no run can be continued.
     then : callable, optional
-        ``then(run)`` is the plan of a second stage, for which this one's releases have paid. It may
-        depend on what it draws.
+        ``then(run)`` is the plan of a second stage, paid for by the releases of this one. It may depend on what it
+        draws.
     guarantee : callable, optional
-        ``guarantee(source)`` in place of the promise of the releases.
+        ``guarantee(source)`` replaces the guarantee of the releases.
     is_paid : bool
-        Whether that guarantee needs no charge: a learner pays for itself when it is built, and what is
-        not private costs nothing.
+        Whether that guarantee needs no charge, because a learner charges itself when it is constructed, or because
+        nothing is private. Default: False.
     """
 
     problem: OfflineProblem
@@ -138,7 +138,7 @@ class SolverPlan:
 
     def __post_init__(self) -> None:
         if self.is_paid and self.guarantee is None:
-            raise ValueError("is_paid is for a plan with a guarantee of its own; leave it out")
+            raise ValueError("is_paid=True needs guarantee=; leave is_paid out")
 
     def promise(self, source: Source, calibration: str) -> Guarantee:
         if self.guarantee is not None:
@@ -178,54 +178,52 @@ def solve(
     Parameters
     ----------
     solver : str
-        Its name, for ledgers and traces.
+        Name of the solver, for ledgers and traces.
     planned : callable
-        The plan for a problem; it refuses what the solver cannot do.
+        Returns the plan for a problem, or raises if the solver cannot solve it.
     loss : Loss
-        What is minimised.
+        Loss to minimise.
     set : set or None
-        Where; None is the whole space, in place of which a plan may choose a set.
+        Feasible set; None is the whole space, for which a plan may choose a set.
     X : array or CSR matrix
-        The records; they are clipped to the loss's bounds.
+        Records; clipped to the loss's bounds.
     y : array or None
-        Their labels.
+        Labels.
     budget : Budget
-        What all releases together may cost.
+        Privacy budget of all releases together.
     noise_precision : {"lattice", "float"}
-        "float" is for simulations.
+        Where noisy values lie; "float" is for simulations. Default: "lattice".
     calibration : str
-        With ``"exact"`` a guarantee that does not meet the budget is refused; other names are those
-        of prescribed noise (`reticent.privacy.prescribed`).
+        With ``"exact"`` a guarantee that exceeds the budget is refused; other names are those of prescribed noise
+        (`reticent.privacy.prescribed`). Default: "exact".
     **reading
         Further arguments of :func:`reticent.erm.reading.read`: weights, and how records are clipped.
     seed : int, optional
-        Of the noise; None is a cryptographic generator.
+        Seed of the noise; None uses a cryptographic generator.
     callback : callable, optional
-        Sees every step that is noted, and may stop the run.
+        Called with every noted step; may stop the run.
     progress : bool
-        Whether to show a progress line.
+        Whether to show a progress line. Default: False.
     resume : Fit or dict, optional
-        A run of the same plan that was stopped: it was charged when it began.
+        A stopped run of the same plan; nothing more is charged.
     by_passes : bool
-        Whether the solver goes by passes over the records, so that they need not lie in memory.
+        Whether the solver works by passes over the records, which then need not be in memory. Default: False.
 
     Returns
     -------
     Fit
+        The result.
     """
-    if isinstance(X, Records) and not (by_passes or isinstance(X, InMemory)):
-        raise TypeError(
-            f"{solver} needs all records in memory at once; use a solver that goes by passes: objective "
-            "perturbation, output perturbation, gradient descent without sampling, or sufficient statistics"
-        )
+    if not by_passes:
+        _need_memory(solver, X)
     problem = read(
         loss, set, X, y, budget, noise_precision=noise_precision, calibration=calibration, **reading
     )
     plan = planned(problem)
-    # What is bad about the callback or the run to continue is found here: nothing is spent yet.
+    # Errors in the callback or in the run to continue are found here, before anything is spent.
     recorder = plan.recorder(solver, callback, progress)
     if resume is not None and plan.identity is None:
-        raise ValueError(f"this {solver} cannot continue another run; leave resume out")
+        raise ValueError(f"a run of {solver} cannot be continued; leave resume out")
     source = Source(seed)
     guarantee = plan.promise(source, calibration)
     file = current_run()
@@ -241,12 +239,8 @@ def solve(
             return Fit(over["point"], guarantee, recorder.close(), None, over["released"])
         charge(guarantee, f"{solver}, run {file.name}", once=True)
         pause = Pause(solver, identity, 0, dict(plan.arrays), source)
-    elif resume is None:
-        if not plan.is_paid:
-            charge(guarantee, solver)
-        pause = Pause(solver, identity, 0, dict(plan.arrays), source)
     else:
-        pause = take_up(resume, solver, identity)
+        pause = _begun(solver, plan, identity, source, guarantee, resume)
     run = Run(
         plan.problem, pause.source, recorder, {name: a.copy() for name, a in pause.arrays.items()}
     )
@@ -267,24 +261,32 @@ def solve(
     return Fit(point, guarantee, run.recorder.close(), rest, run.released)
 
 
+def _need_memory(solver: str, X: Any) -> None:
+    if isinstance(X, Records) and not isinstance(X, InMemory):
+        raise TypeError(
+            f"{solver} needs all records in memory at once; use a solver that goes by passes: objective "
+            "perturbation, output perturbation, gradient descent without sampling, or sufficient statistics"
+        )
+
+
 def _fixed(
     solver: str, plan: SolverPlan, X: Any, seed: int | None, guarantee: Guarantee, **shown: Any
 ) -> dict[str, Any]:
-    """What fixes a fit that may be killed, as plain data."""
+    """What identifies a fit that may be killed and restarted, as plain data."""
     identity = getattr(X, "identity", None)
     if identity is None:
         raise ValueError(
-            "a resumable fit needs a table in files, as reticent.tables.open returns it, on a cluster or on a device: "
-            "of other records nobody could tell whether they are the same after a restart"
+            "a resumable fit needs a table in files (from reticent.tables.open), on a cluster or on a device; of "
+            "other records it cannot be checked that they are the same after a restart"
         )
     if plan.is_paid:
         raise ValueError(
-            f"{solver} charges in a way of its own and cannot be continued after a kill; run it outside of "
-            "resumable(), or choose another solver"
+            f"{solver} charges its budget itself and cannot be continued after a kill; run it outside resumable(), or "
+            "use another solver"
         )
     if any(given is not None for given in shown.values()):
         raise ValueError(
-            f"a resumable {solver} shows nothing before its result is safe: leave {' and '.join(shown)} out"
+            f"a resumable {solver} shows nothing before its result is safe; leave out {' and '.join(shown)}"
         )
     return {
         "solver": solver,
@@ -295,15 +297,31 @@ def _fixed(
     }
 
 
+def _begun(
+    solver: str,
+    plan: SolverPlan,
+    identity: dict[str, Any],
+    source: Source,
+    guarantee: Guarantee,
+    resume: Any,
+) -> Pause:
+    """A run that is charged now, or the stopped one that it continues, which was charged when it began."""
+    if resume is not None:
+        return take_up(resume, solver, identity)
+    if not plan.is_paid:
+        charge(guarantee, solver)
+    return Pause(solver, identity, 0, dict(plan.arrays), source)
+
+
 def _take_steps(plan: SolverPlan, run: Run, pause: Pause) -> int:
-    """From where the pause stands; the number of the last one."""
+    """Take the remaining steps of a pause; returns the number of the last step."""
     assert plan.step is not None
     step = pause.step
     stop: bool | None = False
     with run.recorder:
         while step < plan.steps and not stop:
             step = min(step + plan.stride, plan.steps)
-            if plan.identity is not None:  # a run that is saved must not hold what it has drawn
+            if plan.identity is not None:  # a saved run must not contain the key of earlier draws
                 pause.turn(step)
             stop = plan.step(run, step)
     return step

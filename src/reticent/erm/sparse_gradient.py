@@ -1,16 +1,16 @@
-"""The gradient of a squared loss on sparse records, kept up to date as corners are mixed in.
+"""The gradient of a squared loss on sparse records, updated incrementally as vertices are mixed in.
 
-After t corners s_1, ..., s_t with steps 2/(k+1), Frank-Wolfe stands at
-``x = 2/(t(t+1)) sum_k k s_k``, so the gradient of the summed loss is
+After t vertices s_1, ..., s_t with steps 2/(k+1), the Frank-Wolfe iterate is ``x = 2/(t(t+1)) sum_k k s_k``, so the
+gradient of the summed loss is
 
     A'A x - A'y = c_t H - A'y,     H = sum_k k A'A s_k,     c_t = 2/(t(t+1)),
 
-and a new corner e_j changes H by a multiple of one column of A'A: the rows that hold j, and no
-others (the idea is that of Guyon's sparse perceptrons and of Raff et al., *Scaling up
-differentially private LASSO regularized logistic regression via faster Frank-Wolfe iterations*).
+and a new vertex e_j changes H by a multiple of one column of A'A, which involves only the rows with a nonzero entry j.
+The idea is that of Guyon's sparse perceptrons and of Raff et al., *Scaling up differentially private LASSO regularized
+logistic regression via faster Frank-Wolfe iterations*.
 
-H is a long sum in floating point. Its rounding, bounded here in :func:`rounding`, is part of how far a
-record moves a score.
+H is a long sum in floating point. :func:`rounding` bounds its rounding error, which is part of the sensitivity of a
+score.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from reticent.compiling import compiled
 from reticent.erm.rounded_sums import UNIT, UNITS, weighted_rows
 
 _KEPT = 2**22
-"""Numbers of columns of A'A that are kept for a second use."""
+"""Largest number of cached entries of columns of A'A."""
 
 
 @compiled
 def _add_column(starts, rows, values, indptr, indices, data, j, weight, out):
-    """``out += weight * A'A e_j``, from the column's rows."""
+    """``out += weight * A'A e_j``, computed from the rows of column j."""
     for k in range(starts[j], starts[j + 1]):
         i = rows[k]
         w = weight * values[k]
@@ -51,13 +51,13 @@ def _axpy(weight, column, out):
 
 
 def rounding(count: int, steps: int, feature: float, label: float, radius: float) -> float:
-    """A bound on the rounding error of one coordinate of the gradient, in any of the steps.
+    """A bound on the rounding error of one coordinate of the gradient, at any step.
 
-    At most ``count * steps`` products enter a coordinate of H one after another (a kept column is
-    itself a sum of ``count``), of sizes that add up to ``count F^2 radius / c_t`` at most.
+    At most ``count * steps`` products are added to a coordinate of H one after another (a cached column is itself a sum
+    of ``count``); the sum of their sizes is at most ``count F^2 radius / c_t``.
     """
     long = (count * (steps + 1.0) + 16.0) * UNIT * count * feature**2 * radius
-    # twice, for the point itself is rounded too: its norm may exceed the radius by a few units
+    # times two, because the point is rounded too: its norm may exceed the radius by a few units
     return 2.0 * long + 2.0 * UNITS * UNIT * count * feature * label
 
 
@@ -70,7 +70,7 @@ class SquaredGradient:
         self.count, self.dim = A.shape
         self.radius = radius
         self.ridge = ridge * self.count
-        # Popular columns side by side, so that blocks of the selection hold like scores.
+        # Columns ordered by size, so that the blocks of the selection hold similar scores.
         b = weighted_rows(A, y)
         self.order = np.argsort(-np.abs(b), kind="stable").astype(np.int64)
         self.place = np.empty(self.dim, np.int64)
@@ -90,12 +90,12 @@ class SquaredGradient:
         return 2.0 / (t * (t + 1.0)) if t else 0.0
 
     def scaled(self) -> FloatArray:
-        """``radius`` times the gradient, in the order of this object."""
+        """``radius`` times the gradient, in this object's order of the coordinates."""
         _scores(self.H, self.b, self._scale, self.radius, self._out)
         return self._out
 
     def add(self, place: int, sign: float) -> None:
-        """Mix in the corner ``sign * radius * e_place``."""
+        """Mix in the vertex ``sign * radius * e_place``."""
         self.steps += 1
         weight = self.steps * sign * self.radius
         self.weights[place] += weight

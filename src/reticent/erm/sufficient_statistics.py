@@ -1,14 +1,14 @@
-"""Linear regression from noisy sufficient statistics: A'A and A'y, released once.
+"""Linear regression from noisy sufficient statistics A'A and A'y.
 
-AdaSSP of Wang, *Revisiting differentially private linear regression: optimal and adaptive
-prediction & estimation in unbounded domain*, Algorithm 2, is the baseline. The default here is at
-least as good by construction: both statistics leave in one release with one joint sensitivity
-(under "replace" the worst angle between the two records counts, not the sum of two worst cases),
-the noise on the matrix is symmetric, no privacy is spent on its smallest eigenvalue, and the ridge
-minimises Stein's unbiased estimate of the excess risk, which needs the released numbers and the
-noise levels only. See docs/algorithms/sufficient-statistics.md.
+The baseline is AdaSSP of Wang, *Revisiting differentially private linear regression: optimal and adaptive prediction &
+estimation in unbounded domain*, Algorithm 2. The default method "joint" has less noise: both statistics are one release
+with a joint sensitivity (under "replace", for the worst angle between two records instead of the sum of two worst
+cases), the noise on the matrix is symmetric, no privacy is spent on its smallest eigenvalue, and the ridge minimises
+Stein's unbiased estimate of the excess risk, which needs only released numbers and noise levels. "boosted" adds rounds
+of clipped residuals (Tang et al. 2023, *Improved differentially private regression via gradient boosting*). See
+docs/algorithms/sufficient-statistics.md.
 
-Everything after the release, the choice of the ridge included, is post-processing and costs nothing.
+Everything after the releases, including the choice of the ridge, is post-processing.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ NAME = "sufficient statistics"
 METHODS = ("joint", "adassp", "boosted")
 _ROOT = math.sqrt(2.0)
 _EDGE = 0.25
-"""The regularised matrix stays above this share of the noise's largest eigenvalue."""
+"""The regularised matrix stays above this share of the largest eigenvalue of the noise."""
 _FAILURE = 0.05
-"""AdaSSP's own rho."""
+"""The failure probability rho of AdaSSP."""
 _MATRIX, _SIZE = 0.3, 0.02
-"""Shares of the budget (of mu squared, or of epsilon) for A'A and, twice, the size of residuals; rounds have the rest.
-A'A only decides how fast the rounds converge, not where to, so it needs less than they do together."""
+"""Shares of the budget (of mu squared, or of epsilon) for A'A and, twice, for the size of residuals; rounds share the
+rest. A'A only determines how fast the rounds converge, not where to, so it needs less than they do together."""
 _CLIP = 2.0
-"""Residuals are clipped to at least so many times their root mean square, which normal ones rarely exceed."""
+"""Residuals are clipped to at least this multiple of their root mean square, which normal ones rarely exceed."""
 _HALVED = np.arange(6)
-"""Their squares are summed with clips of the largest label, half of it, a quarter and so on: all in one release."""
+"""Squared residuals are summed with clips of the largest label, half of it, a quarter, and so on, in one release."""
 _SQUARED = (1e-140, 1e140)
-"""Sizes of labels whose squares, clipped or of all records, neither vanish nor overflow."""
+"""Sizes of labels whose squares, clipped or summed over all records, neither underflow nor overflow."""
 _SURE = 2.0
-"""A smaller clip is taken where so many standard deviations of noise do not speak against it."""
+"""A smaller clip is chosen unless this many standard deviations of the noise contradict it."""
 
 
 def sufficient_statistics(
@@ -80,63 +80,70 @@ def sufficient_statistics(
     callback: Callback | None = None,
     progress: bool = False,
 ) -> Fit:
-    """Least squares from ``A'A`` and ``A'y`` with noise.
+    """Least squares from noisy ``A'A`` and ``A'y``.
 
     Parameters
     ----------
     loss : Squared
-        Its ``feature_norm`` and ``label_bounds`` are what the noise is calibrated to; records
-        beyond them are clipped.
+        The loss; noise is calibrated to its ``feature_norm`` and ``label_bounds``, and records beyond them are clipped.
     set : set or None
-        Where the decision must lie; None is the whole space. A set with a projection.
+        Feasible set with a projection; None is the whole space.
     X : array or CSR matrix
-        The records, one row each; they are clipped to the loss's bounds.
+        Records, one per row; clipped to the loss's bounds.
     y : array, optional
-        Their labels.
+        Labels.
     budget : Budget
-        With ``delta > 0`` the noise is Gaussian, with ``delta = 0`` it is Gamma (method "joint").
+        Privacy budget of the fit. The noise is Gaussian if ``delta > 0``, and Gamma if ``delta = 0`` (not for
+        "adassp").
     method : {"joint", "adassp", "boosted"}
-        One release of both statistics and a ridge chosen from them; Wang's AdaSSP; or rounds of residuals
-        over one release of ``A'A``, which clip residuals instead of labels (Tang et al. 2023).
+        One release of both statistics and a ridge chosen from them; Wang's AdaSSP; or rounds of clipped residuals with
+        one release of ``A'A``, which clip residuals instead of labels (Tang et al. 2023). Default: "joint".
     rounds : int
-        Number of rounds of method "boosted", at least 2.
+        Number of rounds of method "boosted", at least 2. Default: 8.
     regularizer : float, optional
-        A fixed weight of ``(1/2) ||x||^2`` beside the loss's own ridge, for method "joint".
+        Fixed coefficient of ``(1/2) ||x||^2`` in addition to the loss's own ridge, for methods "joint" and "boosted".
+        By default it is chosen from what was released.
     center : array, optional
-        A point that the ridge pulls to in place of 0, and that rounds begin at; for methods "joint" and
-        "boosted" without a set. Public or released before: nothing here protects it.
+        Point towards which the ridge pulls instead of 0, and at which rounds begin; for methods "joint" and "boosted"
+        without a set. It must be public or have been released before; it is not protected here.
     calibration : str
-        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
-        reports the truth about that, too.
+        ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`), for which the guarantee reports
+        the true privacy. Default: "exact".
     weights : array, optional
-        A factor for each record's loss, clipped to [0, ``weight_bound``].
+        Weights of the records' losses, clipped to [0, ``weight_bound``].
     weight_bound : float
-        Public; noise is calibrated to it.
+        Public upper bound on the weights; noise is calibrated to it. Default: 1.
     groups : array, optional
-        An id of its person for each record (whole numbers, text or bytes): then all records of one
-        person are protected together, and the number of persons is public.
+        Id of the person of each record (integers, text or bytes). All records of one person are then protected
+        together, and the number of persons is public.
     max_records : int, optional
-        With ``groups``, a person's first so many records count in full and the others do not; by
-        default each of a person's m records has the weight 1/m.
+        With ``groups``: number of records of a person that count in full; later ones are ignored. By default each of a
+        person's m records has weight 1/m.
     seed : int, optional
-        Of the noise, for experiments; the guarantee says so. None is a cryptographic generator.
+        Seed of the noise, for experiments; the guarantee says so. None uses a cryptographic generator.
     noise_precision : {"lattice", "float"}
-        Noise on a lattice leaks nothing through rounding; "float" is for simulations, and the
-        guarantee says so.
+        "lattice" rounds noisy values to a lattice, so that floating-point rounding reveals nothing; "float" is for
+        simulations, and the guarantee says so. Default: "lattice".
     callback : callable, optional
-        Called with a :class:`reticent.trace.Moment` after each step; a true result stops the run.
+        Called with a :class:`reticent.trace.Moment` after each step; a true result stops the run, except with
+        "boosted".
     progress : bool
-        Whether to show a progress line.
+        Whether to show a progress line. Default: False.
 
     Returns
     -------
     Fit
-        The trace's settings say which ridge was chosen; that too is covered by the guarantee.
+        The decision, its guarantee and a trace. The ridge in the trace's settings is covered by the guarantee too.
+
+    See Also
+    --------
+    reticent.PrivateLinearRegression : An estimator on top of this solver.
+    objective_perturbation : For other losses.
 
     Notes
     -----
-    The rounding of the sums over records, ``2 * 164 * 2^-53 n`` times what one record moves, is part
-    of the sensitivity.
+    The sensitivity includes the rounding of the sums over records, ``2 * 164 * 2^-53 n`` times the contribution of one
+    record.
 
     Examples
     --------
@@ -174,18 +181,19 @@ def _plan(
     checks.choice(method, "method", METHODS)
     if not isinstance(problem.loss, Squared):
         raise TypeError(
-            f"{NAME} solves least squares and needs losses.Squared, got {problem.loss!r}; use "
-            "erm.objective_perturbation for other losses"
+            f"{NAME} needs losses.Squared, got {problem.loss!r}; use erm.objective_perturbation for other losses"
         )
     given = None if regularizer is None else checks.number(regularizer, "regularizer", low=0.0)
     if not getattr(problem.set, "can_project", True):
-        raise ValueError(f"{NAME} needs a set with a projection, and {problem.set!r} has none")
+        raise ValueError(
+            f"{NAME} needs a set with a projection, and {problem.set!r} has none; use erm.frank_wolfe"
+        )
     many = checks.integer(rounds, "rounds", low=2)
     start = np.zeros(problem.dim)
     if center is not None:
         if method == "adassp" or not isinstance(problem.set, WholeSpace):
             raise ValueError(
-                f"center is for methods 'joint' and 'boosted' without a set, got method={method!r} and "
+                f"center works with methods 'joint' and 'boosted' without a set, got method={method!r} and "
                 f"{problem.set!r}; leave it out"
             )
         start = checks.vector(center, "center", problem.dim)
@@ -196,22 +204,22 @@ def _plan(
         return _adassp(problem, given, calibration)
     if calibration != "exact":
         raise ValueError(
-            f"calibration={calibration!r} is for method='adassp', got method={method!r}"
+            f"calibration={calibration!r} needs method='adassp', got method={method!r}"
         )
     return _joint(problem, given, start)
 
 
 def _rooted(problem: OfflineProblem) -> OfflineProblem:
-    """The same problem without weights: their square roots are in the records and the labels."""
+    """The same problem with the square roots of the weights multiplied into records and labels."""
     if problem.weights is None:
         return problem
     roots, size = np.sqrt(problem.weights), math.sqrt(problem.weight_bound)
-    # measured before they are scaled: a person's rows must be short each, not only together
+    # measured before they are scaled: each row of a person must be short, not only all of them together
     if sp.issparse(problem.A):
         A = problem.A.copy()
         door.bounded_sparse_rows(A.indptr, problem.A.data, 1.0, problem.row_limit, A.data)
         A = sp.csr_array(sp.diags_array(roots) @ A)
-        A.sort_indices()  # a product leaves them as they come
+        A.sort_indices()  # a product leaves them unsorted
     else:
         A = np.empty(problem.A.shape)
         door.bounded_rows(problem.A, 1.0, problem.row_limit, A)
@@ -222,7 +230,7 @@ def _rooted(problem: OfflineProblem) -> OfflineProblem:
     return replace(problem, table=table, loss=loss, weight_bound=1.0)
 
 
-# One release of both.
+# Method "joint".
 
 
 def _bounds(problem: OfflineProblem) -> tuple[float, float]:
@@ -231,11 +239,11 @@ def _bounds(problem: OfflineProblem) -> tuple[float, float]:
 
 
 def _weights(problem: OfflineProblem) -> tuple[float, float]:
-    """What each statistic is divided by before noise of one size goes on both.
+    """The divisors of the two statistics before noise of one scale is added to both.
 
-    The noise in the equation ``(A'A + E) x = A'y + e`` has variance about
-    ``var(e) + var(E) r^2 / 2`` in each coordinate for a solution of norm r; these weights make it
-    least. Without a bounded set r is taken as sqrt(2) Y/F, which gives both the same share.
+    The noise in the equation ``(A'A + E) x = A'y + e`` has variance of about ``var(e) + var(E) r^2 / 2`` per coordinate
+    for a solution of norm r; these divisors minimise it. Without a bounded set r is taken as sqrt(2) Y/F, which gives
+    both statistics the same share.
     """
     F, Y = _bounds(problem)
     bound = float(problem.set.norm_bound)
@@ -245,12 +253,12 @@ def _weights(problem: OfflineProblem) -> tuple[float, float]:
 
 
 def joint_sensitivity(F: float, Y: float, matrix: float, vector: float, replace: bool) -> float:
-    """How far one record moves ``(A'A / matrix, A'y / vector)``, in the Euclidean norm.
+    """Sensitivity of ``(A'A / matrix, A'y / vector)``, in the Euclidean norm.
 
-    A record that is blanked takes ``F^2`` and ``F Y`` along. Of two records that replace each other
-    the worst have norm F, opposite labels and an angle whose cosine is
-    ``c = Y^2 matrix^2 / (2 F^2 vector^2)`` where that is at most 1:
+    Blanking a record removes at most ``F^2`` and ``F Y``. For replacement the worst two records have norm F, opposite
+    labels and an angle whose cosine is ``c = Y^2 matrix^2 / (2 F^2 vector^2)``, if that is at most 1, and otherwise 1:
     ``2 F^4 (1 - c^2) / matrix^2 + 2 F^2 Y^2 (1 + c) / vector^2``.
+
 
     Examples
     --------
@@ -303,13 +311,12 @@ def _joint(problem: OfflineProblem, given: float | None, center: FloatArray) -> 
 
 
 def best_ridge(V: FloatArray, u: FloatArray, noise_V: float, noise_u: float, own: float) -> float:
-    """The ridge with the least unbiased estimate of the excess risk (Stein), from noisy statistics.
+    """The ridge with the smallest unbiased estimate of the excess risk (Stein), from noisy statistics.
 
-    With ``M = (V + ridge)^-1`` and ``x = M u`` the risk of x under the true statistics is estimated
-    without bias by its value under the noisy ones plus
-    ``(noise_V^2 / 2) (tr M ||x||^2 + x'Mx) + noise_u^2 tr M``.
+    With ``M = (V + ridge)^-1`` and ``x = M u``, the risk of x under the true statistics is estimated without bias by
+    its value under the noisy ones plus ``(noise_V^2 / 2) (tr M ||x||^2 + x'Mx) + noise_u^2 tr M``.
     """
-    # in units of the noise, of which both are multiples: squares of large ones would overflow
+    # in units of the noise, because squares of large numbers would overflow
     values, vectors = np.linalg.eigh(V / noise_V)
     c = vectors.T @ (u / noise_u)
     own = own / noise_V
@@ -328,7 +335,7 @@ def best_ridge(V: FloatArray, u: FloatArray, noise_V: float, noise_u: float, own
 
 
 def _solve(problem: OfflineProblem, V: FloatArray, u: FloatArray, ridge: float) -> FloatArray:
-    """The minimiser over the set of x'(V + ridge)x/2 - <u, x>; post-processing, so any will do."""
+    """The minimiser over the set of x'(V + ridge)x/2 - <u, x>; post-processing, so any accuracy is allowed."""
     values, vectors = np.linalg.eigh(V)
     floor = max(1e-12 * float(np.abs(values).max()), 1e-300)
     values = np.maximum(values + ridge, floor)
@@ -345,26 +352,31 @@ def _solve(problem: OfflineProblem, V: FloatArray, u: FloatArray, ridge: float) 
     return problem.shaped(settled(way, start, 5000, 1e-12))
 
 
-# Rounds of residuals over one noisy matrix.
+# Method "boosted".
+
+
+def _need_boostable(problem: OfflineProblem, Y: float) -> None:
+    """Refuse what rounds of residuals cannot do."""
+    if not isinstance(problem.set, WholeSpace):
+        raise ValueError(
+            f"method='boosted' needs set=None, got {problem.set!r}; leave set out, or use method='joint'"
+        )
+    if problem.loss.ridge:
+        raise ValueError(
+            f"method='boosted' needs a loss without a ridge, got ridge={problem.loss.ridge:g}; use regularizer="
+        )
+    if not _SQUARED[0] <= Y <= _SQUARED[1]:
+        raise ValueError(
+            "method='boosted' sums squares of labels, which underflow or overflow for label_bounds of size "
+            f"{Y:g}; rescale labels to a size between {_SQUARED[0]:g} and {_SQUARED[1]:g}"
+        )
 
 
 def _boosted(
     problem: OfflineProblem, rounds: int, given: float | None, start: FloatArray
 ) -> SolverPlan:
-    if not isinstance(problem.set, WholeSpace):
-        raise ValueError(
-            f"method='boosted' has no set; leave set out, or use method='joint', got {problem.set!r}"
-        )
-    if problem.loss.ridge:
-        raise ValueError(
-            f"method='boosted' takes no ridge in the loss, got {problem.loss.ridge:g}; give regularizer="
-        )
     F, Y = _bounds(problem)
-    if not _SQUARED[0] <= Y <= _SQUARED[1]:
-        raise ValueError(
-            f"method='boosted' adds up squares of labels, which vanish or overflow for label_bounds of size {Y:g}; "
-            f"rescale labels to a size between {_SQUARED[0]:g} and {_SQUARED[1]:g}"
-        )
+    _need_boostable(problem, Y)
     p, n, bound = problem.dim, problem.count, problem.weight_bound
     pure = problem.noise == "gamma"
     rooted = _rooted(problem)
@@ -373,7 +385,7 @@ def _boosted(
     def level(share: float) -> float:
         return problem.level * (share if pure else math.sqrt(share))
 
-    # What is released is divided by the clip first, so that its cost does not depend on a clip found on the way.
+    # Releases are divided by the clip first, so that their cost does not depend on a clip found during the run.
     clipped = replace(problem, loss=_huber(problem, 1.0))
     size = p * (p + 1) // 2
     root = _ROOT if problem.budget.neighbours == "replace" else 1.0
@@ -423,15 +435,15 @@ def _boosted(
             if ridge is None:
                 ridge = best_ridge(V, u, spread[0], clip * spread[2], 0.0)
             run.recorder.settings["regularizer"] = ridge
-            # With less than the noise's own largest eigenvalue a round could overshoot.
+            # With a smaller eigenvalue than the noise's largest one, a round could overshoot.
             inverse = 1.0 / np.maximum(values + ridge, math.sqrt(2.0 * p) * spread[0])
         points.append(x + vectors @ (inverse * (vectors.T @ u)))
         run.note(
             t, points[-1], numbers | {"clip": clip}
-        )  # half of the rounds are of no use: no callback stops it
+        )  # there is no useful intermediate point, so no callback stops the run
 
     def finish(run: Run) -> FloatArray:
-        # Later rounds begin at the solution but for noise, so that their mean has less of it.
+        # Later rounds differ from the solution by independent noise only, so their mean has less of it.
         return problem.shaped(np.mean(points[1 + rounds // 2 :], axis=0))
 
     settings = {"method": "boosted", "noise": releases[2].noise}
@@ -446,7 +458,7 @@ def _boosted(
 
 
 def _huber(problem: OfflineProblem, clip: float) -> Huber:
-    """Its slope is the residual, clipped."""
+    """Huber's loss, whose slope is the clipped residual."""
     loss = problem.loss
     assert isinstance(loss, Squared)
     return Huber(clip, feature_norm=loss.feature_norm, label_bounds=loss.label_bounds)
@@ -455,7 +467,9 @@ def _huber(problem: OfflineProblem, clip: float) -> Huber:
 def _clip(
     run: Run, problem: OfflineProblem, x: FloatArray, most: float, scale: float, spread: float
 ) -> tuple[float, dict[str, float]]:
-    """A few times the root mean square of the residuals, as far as it can be told from noise; and what was seen.
+    """A multiple of the root mean square of the residuals, as far as the noise allows; and the noisy sums.
+
+    Squares are clipped too: otherwise a few large residuals would determine the apparent size of all.
 
     Squares are clipped too, or the few residuals of wide bounds would decide how large the others seem.
     """
@@ -465,7 +479,7 @@ def _clip(
     seen = run.noisy(np.array(squares), scale)
     shares = seen / problem.count
     noise = spread / problem.count
-    # with residuals of that size a clip is as many times their root mean square as it shall be
+    # for residuals of this size, the clip is the wanted multiple of their root mean square
     small = np.flatnonzero(shares + _SURE * noise <= times**-2)
     last = int(small[-1]) if small.size else 0
     found = times * float(clips[last]) * math.sqrt(max(float(shares[last]), noise))
@@ -473,29 +487,31 @@ def _clip(
 
 
 def _times(problem: OfflineProblem) -> float:
-    """How many times their root mean square residuals may be: more where there is less noise.
+    """The clip as a multiple of the residuals' root mean square; larger with less noise.
 
-    At ``sqrt(2 log(n mu / sqrt(p)))`` normal residuals lose as much to the clip, were all of it on one side, as noise
-    adds; what it takes from both tails mostly cancels, hence one less (docs/algorithms/sufficient-statistics.md).
+    At ``sqrt(2 log(n mu / sqrt(p)))`` clipping normal residuals, if all of it were on one side, would lose as much as
+    noise adds; the losses of both tails mostly cancel, hence one less (docs/algorithms/sufficient-statistics.md).
     """
     level = problem.level / (1.0 if problem.noise == "gaussian" else math.sqrt(problem.dim))
     records = problem.count * level / math.sqrt(problem.dim)
     return max(_CLIP, math.sqrt(2.0 * math.log(max(records, 1.0))) - 1.0)
 
 
-# AdaSSP.
+# Method "adassp".
 
 
 def _adassp(problem: OfflineProblem, given: float | None, calibration: str) -> SolverPlan:
     if problem.budget.delta == 0.0:
-        raise ValueError("method='adassp' needs delta > 0, got a budget with delta = 0")
+        raise ValueError(
+            "method='adassp' needs delta > 0, and the budget has delta = 0; use method='joint'"
+        )
     if given is not None:
         raise ValueError("method='adassp' chooses its ridge; leave regularizer out, or use 'joint'")
     F, Y = _bounds(problem)
     p, n = problem.dim, problem.count
     replace = problem.budget.neighbours == "replace"
     slack = 2.0 * (problem.table.units + 4.0) * UNIT * n
-    # an eigenvalue in floating point is off by a few p units of the largest, which is n F^2
+    # the error of a computed eigenvalue is a few p units of the largest eigenvalue, n F^2
     moved = [
         F * F * (1.0 + slack + 64.0 * p * UNIT * n),
         F * F * ((_ROOT if replace else 1.0) + slack),
@@ -546,6 +562,6 @@ def _adassp(problem: OfflineProblem, given: float | None, calibration: str) -> S
 
 
 def _truth(problem: OfflineProblem, releases: list[Release]) -> float:
-    """The epsilon that Gaussian releases give together, at the budget's delta."""
+    """The epsilon of Gaussian releases together, at the budget's delta."""
     mu = math.sqrt(sum(r.curve.mu**2 for r in releases if isinstance(r.curve, Gaussian)))
     return Gaussian(mu).epsilon(problem.budget.delta)

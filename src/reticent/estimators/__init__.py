@@ -1,7 +1,8 @@
-"""The scikit-learn and River faces of the learners and solvers.
+"""Private linear models with the interface of scikit-learn.
 
-The River twins are in `reticent.estimators.river`, which needs ``pip install river``. Names are loaded when first used:
-what makes streams from the modules of this package, as the service does, then does not wait for scikit-learn.
+The same online models with River's interface are in `reticent.estimators.river`, which needs ``pip install river``.
+Names are loaded on first use, so that code that needs only parts of this package, such as the service, does not import
+scikit-learn.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What is released beside a fit, out of the same budget: how much the fit may still spend, and one promise for all.
+"""Split a budget between a fit and what is released with it, such as bounds found privately or class counts.
 
-A fit on an empty table of the same shape tells what the fit on the real one will cost, since that depends on public
-numbers only. So everything is charged at once, before anything is drawn from the records.
+The cost of a fit depends on public numbers only, so a rehearsal on an empty table of the same shape has the same
+guarantee. Everything is therefore charged at once, before any noise is drawn.
 """
 
 from __future__ import annotations
@@ -18,41 +18,46 @@ _TRIES = 40
 
 
 class Rehearsed(Exception):
-    """What a fit would cost; raised in place of fitting."""
+    """Raised instead of fitting; carries the guarantee that the fit would have."""
 
     def __init__(self, guarantee: Guarantee) -> None:
-        super().__init__("a rehearsal does not fit")
+        super().__init__("this was a rehearsal: nothing was fitted")
         self.guarantee = guarantee
 
 
 def price(estimator: Any, X: Any, y: Any, groups: Any = None) -> Guarantee:
-    """What ``estimator.fit(X, y, groups=groups)`` would promise; nothing is charged and nothing is drawn."""
+    """The guarantee that ``estimator.fit(X, y, groups=groups)`` would give; charges nothing and draws no noise."""
     try:
         with rehearsing():
             estimator.fit(X, y, **({} if groups is None else {"groups": groups}))
     except Rehearsed as end:
         return end.guarantee
-    raise TypeError(f"{type(estimator).__name__} cannot say beforehand what a fit costs")
+    raise TypeError(f"{type(estimator).__name__} cannot state the cost of a fit in advance")
 
 
 def reserve(
     budget: Budget, releases: Sequence[Release], rehearse: Callable[[Budget], Fit]
 ) -> tuple[Budget, Guarantee]:
-    """The largest budget for a fit beside these releases, and what all of it will cost.
+    """The largest budget that these releases leave for a fit, and the guarantee of everything together.
 
     Parameters
     ----------
     budget : Budget
-        For everything together.
+        Budget of the releases and the fit together.
     releases : sequence of Release
-        What is released beside the fit; pure where delta = 0, else Gaussian.
+        The other releases: pure if the budget's delta is 0, else Gaussian.
     rehearse : callable
-        ``rehearse(budget)`` is a fit on an empty table, of which only the guarantee is used.
+        ``rehearse(budget)`` returns a fit on an empty table; only its guarantee is used.
 
     Returns
     -------
     tuple
         The budget of the fit, and the guarantee of everything together.
+
+    Raises
+    ------
+    ValueError
+        If the releases leave too little for the fit.
     """
     beside = Guarantee.of(budget, releases)
     pure = budget.delta == 0.0
@@ -62,7 +67,9 @@ def reserve(
     else:
         assert beside.gdp is not None
         epsilon = gaussian.epsilon(budget.delta, math.sqrt(budget.mu**2 - beside.gdp**2))
-    before = None  # the last epsilon of the fit, and by how much the whole exceeded the budget
+    before = (
+        None  # the epsilon tried last for the fit, and by how much the total exceeded the budget
+    )
     for _ in range(_TRIES):
         rest = budget.with_(epsilon=epsilon * (1.0 - 2.0**-40))
         with rehearsing():
@@ -77,7 +84,7 @@ def reserve(
         excess = whole.epsilon(budget.delta) - budget.epsilon
         if excess <= 1e-12 * budget.epsilon:
             return rest, whole
-        # not all noise adds up like Gaussian noise: a little less for the fit, by the secant where there is one
+        # the fit need not be Gaussian, so the first guess can overshoot: lower epsilon by secant steps
         slope = 1.0 if before is None else (before[1] - excess) / (before[0] - epsilon)
         before = epsilon, excess
         epsilon -= max(1.01 * excess / min(max(slope, 0.1), 1.0), 1e-6 * budget.epsilon)
@@ -85,5 +92,5 @@ def reserve(
             break
     raise ValueError(
         f"the budget ({budget}) is too small to share between the fit and {releases[0].mechanism}; "
-        "raise epsilon, or state what is to be found. Nothing was spent"
+        "raise epsilon, or state the bounds that would be found privately. Nothing was spent"
     )

@@ -1,12 +1,11 @@
-"""Bounds of columns that nobody knows, found privately: histograms over powers of two, then finer ones.
+"""Find unknown bounds of columns privately, from noisy histograms over powers of two and then over finer pieces.
 
-Every record is counted once per column in a histogram over all powers of two that a double can hold, with exact
-noise; the columns' intervals are where counts stand out of the noise. Two more histograms of ``PIECES`` equal
-pieces then narrow each interval. Rows may have one more number found in the same way: the norm that few of them
-exceed. What this costs, and why: docs/algorithms/private-bounds.md.
+For each column, every record is counted once in a histogram over all powers of two that a double can hold. The
+column's interval is where noisy counts exceed a threshold; two more histograms of ``PIECES`` equal pieces narrow it.
+A norm that few rows exceed can be found in the same way. Costs and proofs: docs/algorithms/private-bounds.md.
 
-The thresholds are about usefulness alone. Privacy rests on the sensitivity of the counts, and everything after the
-noise is post-processing.
+The thresholds affect utility only. Privacy follows from the sensitivity of the counts; everything after the noise is
+post-processing.
 """
 
 from __future__ import annotations
@@ -28,44 +27,46 @@ from reticent.privacy import Budget, Gaussian, Laplace, Release
 from reticent.privacy.curves import Curve
 
 SHARE = 0.1
-"""Of the budget: of mu squared, or of epsilon where delta = 0. Up to three times as much where records are few."""
+"""Share of the budget for the search: of mu squared, or of epsilon if delta = 0. Up to three times that if records are
+few."""
 PIECES = 16
 _STAGES = (0.5, 0.25, 0.25)
-"""What of that goes to the powers of two, and to each of the finer counts."""
+"""How that share is divided between the powers of two and each of the finer histograms."""
 _ROWS = 0.1
-"""And of the whole, to the norm of the rows where columns are looked at too."""
+"""Part of the search's share that goes to the norm of the rows if the columns are searched too."""
 ZOOMS = len(_STAGES) - 1
 _POWERS = 2098  # frexp exponents of positive doubles, denormals included: -1073 to 1024
 _LOWEST = -1073
 _SMALL = 2.0**-900
 """Half of the least doubles is 0 or as much again; what is below this is multiplied by its reciprocal first."""
 _RARE_FAR = 1e-6
-"""The probability that any power of two without a record looks as if it had some."""
+"""Probability that the noisy count of any empty power of two exceeds the threshold."""
 _RARE_NEAR = 1e-3
-"""The same for the pieces of an interval, where a mistake costs little."""
+"""The same for the pieces of an interval, where a false positive does little harm."""
 _FEW = 0.01
-"""The share of rows that may be longer than the norm that is found."""
+"""Share of the rows that may exceed the norm that is found."""
 _CLEAR, _ENOUGH = 0.1, 0.25
-"""The first share of the records shall stand out of the noise, for which more of the budget is taken if need be;
-columns are looked at one by one only where at least the second one does."""
+"""A count of the first share of the records should exceed the threshold, for which more of the budget is taken if
+necessary. Columns are searched one by one only if a count of the second share does."""
 _MOST = 0.5
-"""But no more of the budget than this, nor than was asked for."""
+"""Largest share of the budget that the search takes, unless more was asked for."""
 _HOPELESS = 0.5
-"""A search in which not even this share of the records would stand out is refused."""
+"""A search is refused if even a count of this share of the records would not exceed the threshold."""
 
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """What was found about columns; all of it is covered by the search's guarantee.
+    """Intervals, means and deviations of columns, as found privately; the search's guarantee covers all of them.
 
     Attributes
     ----------
     low, high : arrays
-        Almost all records lie between these; equal where nothing was found, or one value only, such as 0.
+        Interval of each column, which holds almost all records; the ends are equal if nothing was found or only one
+        value, such as 0.
     found : array of bool
-        Whether anything stood out of the noise.
+        Whether any count of the column exceeded the threshold.
     mean, deviation : arrays
-        About the mean and the standard deviation within, from the last counts.
+        Approximate mean and standard deviation within the interval, from the last histogram.
     """
 
     low: FloatArray
@@ -77,23 +78,23 @@ class Columns:
 
 @dataclass(frozen=True)
 class Search:
-    """What finding bounds will release; public, decided before a record is read.
+    """Description of a search for bounds: what it releases and what that costs. Uses public numbers only.
 
     Parameters
     ----------
     columns : int
-        How many columns have their interval found, each by itself; may be 0.
+        Number of columns whose interval is found, each on its own; may be 0.
     rows : bool
-        Whether a norm of the rows is found as well.
+        Whether to find a norm of the rows too.
     level : float
-        What all of it may cost: mu, or epsilon where the noise is not Gaussian.
+        Privacy level of all releases together: mu for Gaussian noise, epsilon for Laplace noise.
     noise : {"gaussian", "laplace"}
-        The kind of noise on the counts.
+        Distribution of the noise on the counts.
     neighbours : {"zero-out", "replace"}
-        A record that is blanked takes one count of each histogram along; one that is replaced moves
-        it to another place as well.
+        Neighbouring relation. Blanking a record lowers one count of each histogram by 1; replacing it also raises
+        another one.
     precision : {"lattice", "float"}
-        "float" is for simulations.
+        Where noisy counts lie; "float" is for simulations.
 
     Examples
     --------
@@ -123,10 +124,10 @@ class Search:
         share: float = SHARE,
         precision: str = "lattice",
     ) -> Search:
-        """The search that takes a share of a budget; reads the number of records only.
+        """The search that takes a share of a budget; of the data, it uses only the number of records.
 
-        Where there are so many columns that their counts would drown in noise, only the rows' norm
-        is found, if that was asked for.
+        If there are so many columns that noise would swamp their counts, only the norm of the rows is found, provided
+        that ``rows`` asks for it.
         """
         pure = budget.delta == 0.0
         whole = budget.epsilon if pure else budget.mu
@@ -145,15 +146,15 @@ class Search:
                 return search
         if search._standing_out > _HOPELESS * count:
             raise ValueError(
-                f"{count} records are too few to find bounds privately with this budget ({budget}): noise "
-                f"hides any {search._standing_out:.0f} of them. State the bounds, raise epsilon, or bring "
-                "more records; nothing was spent"
+                f"{count} records are too few to find bounds privately with this budget ({budget}): a count must "
+                f"reach {search._standing_out:.0f} to stand out from the noise. State the bounds, raise epsilon, or "
+                "use more records; nothing was spent"
             )
         return search
 
     @property
     def _moved(self) -> float:
-        """How far a record moves all columns' counts, in the norm that the noise is calibrated to."""
+        """Sensitivity of the counts of all columns: in l2 for Gaussian noise, in l1 for Laplace noise."""
         each = self.columns if self.neighbours == "zero-out" else 2 * self.columns
         return math.sqrt(each) if self.noise == "gaussian" else float(each)
 
@@ -163,7 +164,7 @@ class Search:
         return math.sqrt(each) if self.noise == "gaussian" else float(each)
 
     def _scales(self, rows: bool) -> list[float]:
-        """The scale of the noise at each stage, on the columns' counts or on the rows'."""
+        """Scale of the noise at each stage, on the counts of columns or of row norms."""
         for_rows = (_ROWS if self.columns else 1.0) * self.rows
         whole = for_rows if rows else 1.0 - for_rows
         moved = self._moved_rows if rows else self._moved
@@ -178,7 +179,7 @@ class Search:
         return scales
 
     def _sizes(self, rows: bool) -> list[int]:
-        """How many counts each stage has."""
+        """Number of counts at each stage."""
         first, columns = (_POWERS + 1, 1) if rows else (2 * _POWERS + 1, self.columns)
         return [columns * first] + [columns * PIECES] * ZOOMS
 
@@ -191,7 +192,7 @@ class Search:
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        """What is released, with its cost."""
+        """All releases of the search, with their costs."""
         made = []
         columns = f"{self.columns} column{'s' * (self.columns > 1)}"
         for rows, words in ((False, columns), (True, "row norms")):
@@ -205,30 +206,30 @@ class Search:
 
     @property
     def _standing_out(self) -> float:
-        """The count that a power of two must have to be told from noise."""
+        """The smallest noisy count of a power of two that is taken to be more than noise."""
         rows = not self.columns
         return self._scales(rows)[0] * _threshold(self.noise, self._sizes(rows)[0], _RARE_FAR)
 
     @property
     def needed(self) -> int:
-        """With so many records, the share of them that shall stand out of the noise does."""
+        """Number of records with which a count of ``_CLEAR`` of them reaches the threshold."""
         return math.ceil(self._standing_out / _CLEAR)
 
     # Finding --------------------------------------------------------------------------------------
 
     def intervals(self, X: Any, weights: Any, source: Source, *, least: float = 0.0) -> Columns:
-        """Low and high of every column; equal where no record stands out, or one value only, such as 0.
+        """The interval of every column; its ends are equal if no count stood out or only one value, such as 0, did.
 
         Parameters
         ----------
         X : array or CSR matrix of shape (n, columns)
-            Finite.
+            The records; all values must be finite.
         weights : array or None
-            How much each record counts, from :func:`counted`; 0 is the null record. None: 1 each.
+            Weight of each record in the counts, from :func:`counted`; a null record has weight 0. None: 1 each.
         source : Source
-            Where the noise comes from. What :attr:`releases` says must have been charged.
+            Generator of the noise. :attr:`releases` must have been charged before.
         least : float
-            The share of the records that may lie beyond each end.
+            Share of the records that may lie beyond each end. Default: 0.
         """
         count, columns = X.shape[0], self.columns
         scale, seen = self._scales(False)[0], self.by_powers(X, weights, source)
@@ -244,7 +245,7 @@ class Search:
         return known
 
     def by_powers(self, X: Any, weights: Any, source: Source) -> FloatArray:
-        """Every column's counts by powers of two, with noise."""
+        """Noisy counts of every column by powers of two."""
         counts = np.empty((self.columns, 2 * _POWERS + 1))
         for j in range(self.columns):
             counts[j] = np.bincount(power(_column(X, j)), weights, 2 * _POWERS + 1)
@@ -253,7 +254,7 @@ class Search:
     def _zoom(
         self, X: Any, weights: Any, source: Source, known: Columns, scale: float, beyond: float
     ) -> Columns:
-        """The intervals cut to the pieces that stand out of the noise."""
+        """The intervals, narrowed to the pieces whose counts stand out from the noise."""
         lows, highs = known.low, known.high
         seen = self.by_pieces(X, weights, source, lows, highs, scale)
         near = _threshold(self.noise, seen.size, _RARE_NEAR)
@@ -278,7 +279,7 @@ class Search:
         highs: FloatArray,
         scale: float,
     ) -> FloatArray:
-        """Every column's counts by pieces of an interval, with noise of a scale."""
+        """Noisy counts of every column by equal pieces of its interval; ``scale`` is the scale of the noise."""
         counts = np.zeros((self.columns, PIECES))
         for j in range(self.columns):
             if lows[j] < highs[j]:
@@ -287,7 +288,7 @@ class Search:
         return self._noisy(counts, scale, source)
 
     def norm(self, sizes: FloatArray, weights: Any, source: Source) -> float | None:
-        """A bound that few of these sizes exceed, 0 if most are 0; None where nothing stands out of the noise."""
+        """A bound that few of these sizes exceed (0 if most are 0), or None if no count stands out from the noise."""
         sizes = np.minimum(sizes, np.finfo(np.float64).max)
         first, *finer = self._scales(True)
         counts = np.bincount(power(sizes) - _POWERS, weights, _POWERS + 1).astype(np.float64)
@@ -306,7 +307,7 @@ class Search:
     def norms_by_pieces(
         self, sizes: FloatArray, weights: Any, source: Source, high: float, scale: float
     ) -> FloatArray:
-        """The counts of sizes by pieces of [0, high], with noise of a scale."""
+        """Noisy counts of sizes by equal pieces of [0, high]; ``scale`` is the scale of the noise."""
         counts = np.zeros((1, PIECES))
         if high > 0.0:
             counts[0] = np.bincount(_piece(sizes, 0.0, high), weights, PIECES)
@@ -320,21 +321,22 @@ class Search:
 
 
 def counted(given: Any, groups: Groups | None) -> Any:
-    """How much each record counts: nothing if its weight is 0, and of a person's m records 1/m each.
+    """The weight of each record in a count: 0 for a null record, and 1/m for each of a person's m records.
 
-    Rounded down to multiples of 2^-20, so that sums of them are exact and a person counts 1 at most.
+    Weights are rounded down to multiples of 2^-20, so that their sums are exact and a person counts at most 1.
+
 
     Parameters
     ----------
     given : array or None
-        Weights of the records, of which 0 marks null records.
+        Sample weights; records of weight 0 are null records.
     groups : Groups or None
-        Persons, where these are protected.
+        Persons, if persons rather than records are protected.
     """
     present = None if given is None else (np.asarray(given) > 0.0).astype(np.float64)
     if groups is None:
         return present
-    # of whom the first records count in full, the factors are 1 and add up to max_records
+    # with max_records the factors of a person's first records are 1 each and add up to at most max_records
     shares = np.floor(groups.factors / groups.most * 2.0**20) * 2.0**-20
     return shares if present is None else shares * present
 
@@ -344,18 +346,18 @@ def _column(X: Any, j: int) -> FloatArray:
 
 
 def power(values: FloatArray) -> Any:
-    """The place of each value among the powers of two: negative ones, zero, positive ones."""
+    """The bin of each value among the powers of two, in the order negative, zero, positive."""
     exponent = np.frexp(values)[1] - (_LOWEST - 1)
     sign = np.sign(values).astype(np.int64)
     return _POWERS + sign * exponent
 
 
 def _edges(place: int) -> tuple[float, float]:
-    """The values that are counted at a place lie between these."""
+    """The interval of values that are counted in a bin."""
     k = abs(place - _POWERS)
     if k == 0:
         return 0.0, 0.0
-    # the last power of two is not a double any more
+    # the last power of two is beyond the largest double
     low = math.ldexp(1.0, _LOWEST + k - 2)
     high = min(2.0 * low, np.finfo(np.float64).max)
     return (low, high) if place > _POWERS else (-high, -low)
@@ -366,17 +368,17 @@ def _point(low: float, high: float, share: float) -> float:
 
 
 def _piece(values: FloatArray, low: float, high: float) -> Any:
-    """Which of the equal pieces of an interval a value falls into; those beyond it, the outermost."""
+    """The equal piece of an interval that each value falls into; values outside count in the outermost pieces."""
     inside = np.clip(values, low, high)
     if max(abs(low), abs(high)) < _SMALL:
         low, high, inside = low / _SMALL, high / _SMALL, inside / _SMALL
-    # halves, for the width of an interval may be beyond the largest double
+    # halved, because the width of an interval may exceed the largest double
     share = (0.5 * inside - 0.5 * low) / (0.5 * high - 0.5 * low)
     return np.minimum((PIECES * share).astype(np.int64), PIECES - 1)
 
 
 def _threshold(noise: str, tries: int, rare: float) -> float:
-    """What noise of scale 1 stays below in so many tries but for a rare event."""
+    """A bound that ``tries`` noise values of scale 1 all stay below, except with probability ``rare``."""
     if noise == "gaussian":
         return float(-ndtri(rare / (2.0 * tries)))
     return math.log(tries / rare)
@@ -385,7 +387,7 @@ def _threshold(noise: str, tries: int, rare: float) -> float:
 def _ends(
     seen: FloatArray, scale: float, threshold: float, noise: str, beyond: float
 ) -> tuple[int, int] | None:
-    """The first and the last place that matter: outside them are few records, or noise."""
+    """The first and the last bin that hold records; outside them are few records, or only noise."""
     ends = []
     places = np.arange(1, len(seen) + 1)
     if noise == "gaussian":
@@ -405,7 +407,7 @@ def _ends(
 
 
 def _moments(seen: FloatArray, first: int, last: int, scale: float) -> tuple[float, float]:
-    """Mean and standard deviation of places in [0, 1], from counts with noise."""
+    """Mean and standard deviation of positions in [0, 1], from noisy counts of the pieces."""
     weights = np.where(seen > scale, seen, 0.0)[first : last + 1]
     places = (np.arange(first, last + 1) + 0.5) / PIECES
     if not weights.sum() > 0.0:

@@ -1,6 +1,6 @@
-"""How many records each class has, counted with noise: what ``class_weight="balanced"`` and base rates need.
+"""Noisy counts of the classes, for ``class_weight="balanced"`` and for base rates.
 
-A record is counted in one class, so blanking it moves one count by 1, and replacing it moves two.
+A record is counted in one class, so blanking it changes one count by 1 and replacing it changes at most two.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from reticent.noise import release as noisy_release
 from reticent.privacy import Budget, Gaussian, Laplace, Release
 
 SHARES = (0.02, 0.05, 0.1)
-"""Of the budget: of mu squared, or of epsilon where delta = 0."""
+"""Shares of the budget that callers choose from: of mu squared, or of epsilon if delta = 0."""
 
 
 @dataclass(frozen=True)
 class ClassCounts:
-    """A count of each class with noise, before it is made.
+    """Description of noisy counts of the classes: sensitivity, noise and cost.
 
     Parameters
     ----------
     classes : int
-        How many there are.
+        Number of classes.
     moved : float
-        How far one record moves the counts, in the norm that the noise is calibrated to.
+        Sensitivity of the counts: in l2 for Gaussian noise, in l1 for Laplace noise.
     scale : float
-        Of the noise.
+        Scale of the noise on each count.
     noise : {"gaussian", "laplace"}
-        Its kind.
+        Distribution of the noise.
     precision : {"lattice", "float"}
-        "float" is for simulations.
+        Where noisy counts lie; "float" is for simulations.
     words : str
-        What is counted.
+        Name of the release in the guarantee.
     """
 
     classes: int
@@ -56,7 +56,7 @@ class ClassCounts:
         share: float = SHARES[0],
         words: str = "counts of the classes",
     ) -> ClassCounts:
-        """Counts that take a share of a budget."""
+        """Counts that spend ``share`` of a budget."""
         places = 1.0 if budget.neighbours == "zero-out" else 2.0
         pure = budget.delta == 0.0
         moved = places if pure else math.sqrt(places)
@@ -75,23 +75,23 @@ class ClassCounts:
 
     @property
     def release(self) -> Release:
-        """What they cost."""
+        """The release of these counts, with its cost."""
         pure = self.noise == "laplace"
         curve = Laplace(self.moved / self.scale) if pure else Gaussian(self.moved / self.scale)
         words = "Laplace, scale" if pure else "Gaussian, standard deviation"
         return Release(self.words, curve, self.moved, f"{words} {self.scale:.6g}")
 
     def seen(self, numbers: Any, weights: Any, source: Source) -> FloatArray:
-        """The counts with noise: all that is drawn; the rest is computed from it.
+        """The noisy counts. Everything else this class computes is post-processing of them.
 
         Parameters
         ----------
         numbers : array of int
-            The class of each record.
+            Index of the class of each record.
         weights : array or None
-            How much each record counts, from `reticent.estimators.bounds.counted`. None: 1 each.
+            Weight of each record in the counts, from `reticent.estimators.bounds.counted`. None: 1 each.
         source : Source
-            Where the noise comes from. The release must have been charged.
+            Generator of the noise. :attr:`release` must have been charged before.
         """
         counts = np.bincount(numbers, weights, self.classes).astype(np.float64)
         return noisy_release.noisy(
@@ -99,19 +99,19 @@ class ClassCounts:
         )
 
     def factors(self, seen: FloatArray) -> FloatArray:
-        """A weight for each class in (0, 1], from noisy counts: the smallest over its own."""
-        # below its own noise a count says nothing
+        """Class weights in (0, 1] from noisy counts: the smallest count divided by the count of the class."""
+        # a count below the scale of its noise carries no information
         known = np.maximum(seen, self.scale)
         return np.asarray(known.min() / known)
 
     @property
     def doubt(self) -> float:
-        """Standard deviation of the noise in the number of records of a class; of two, both counts tell of both."""
+        """Standard deviation of the noise in the size of a class; with two classes, both counts are combined."""
         return self.deviation * (math.sqrt(0.5) if self.classes == 2 else 1.0)
 
     def rates(self, seen: FloatArray, count: int) -> FloatArray:
-        """The share of each class of so many records or persons, no closer to 0 and 1 than the noise can tell."""
-        if self.classes == 2:  # both counts tell of both rates
+        """The share of each class among ``count`` records or persons, kept away from 0 and 1 by the noise's scale."""
+        if self.classes == 2:  # the total is public, so each count is an estimate of both rates
             second = 0.5 * (count + seen[1] - seen[0])
             seen = np.array([count - second, second])
         return np.asarray(np.clip(seen, self.scale, count - self.scale) / count)

@@ -1,7 +1,7 @@
-"""What intervals of a logistic regression need beside the fit: curvature and products of scores, with noise.
+"""Confidence intervals of a logistic regression: a noisy release of its curvature and of the products of its scores.
 
-Both are taken at the coefficients that were released, in one release. Formulas, and what an interval covers:
-docs/intervals.md.
+Both matrices are computed at the released coefficients and published in one release. Formulas, and what an interval
+covers: docs/intervals.md.
 """
 
 from __future__ import annotations
@@ -22,28 +22,29 @@ from reticent.privacy import Budget, Gaussian, Pure, Release
 from reticent.solve.blocks import UNITS, InMemory, IsClass, summed
 
 SHARE = 0.25
-"""Of the budget: of mu squared, or of epsilon where delta = 0."""
+"""Share of the budget for this release: of mu squared, or of epsilon if delta = 0."""
 _SCORES: dict[Any, float] = {Logistic: 4.0, CappedLogistic: 2.0}
-"""Products of scores have so many times the noise of the curvature: they enter the variance once, it enters twice."""
+"""Noise on the products of scores relative to that on the curvature, which enters the variance twice and they once."""
 
 _CLEAR = 1.5
-"""The curvature must stand out of the largest eigenvalue of its noise by this factor, or there are no intervals. Less
-than A'A of least squares must: it is only needed for the errors, and for a correction that is small."""
+"""The curvature must exceed the largest eigenvalue of its noise by this factor, or there are no intervals. The factor
+is smaller than for A'A in least squares, because the curvature is needed only for errors and for a small correction."""
 
 
 def moved_by_one(cap: float, times: float) -> float:
-    """How far a row of norm 1 moves the curvature, and the products of scores divided by ``times``, together.
+    """Joint sensitivity of the curvature and of the products of scores divided by ``times``, for a row of norm 1.
 
-    With slope q the logistic loss bends by ``q (1 - q)``, and one that is capped does not bend beyond its cap. So this
-    is the largest ``sqrt((q (1 - q))^2 + (q^2 / times)^2)`` over q in [0, cap], and its square has at most one inner
-    maximum: where ``1 - 3 q + 2 (1 + 1/times^2) q^2 = 0``.
+    Where the logistic loss has slope q its second derivative is ``q (1 - q)``; where the slope is capped it is 0. The
+    sensitivity is therefore the largest ``sqrt((q (1 - q))^2 + (q^2 / times)^2)`` over q in [0, cap]. Its square has at
+    most one interior maximum, at the smaller root of ``1 - 3 q + 2 (1 + 1/times^2) q^2 = 0``.
+
 
     Parameters
     ----------
     cap : float
-        The largest slope, in [1/2, 1].
+        Largest slope of the loss, in [1/2, 1].
     times : float
-        What the products of scores are divided by.
+        Divisor of the products of scores.
 
     Examples
     --------
@@ -60,22 +61,22 @@ def moved_by_one(cap: float, times: float) -> float:
 
 @dataclass(frozen=True)
 class Curvature:
-    """Curvature and products of scores with noise, before they are drawn; public, decided before a record is read.
+    """Description of the noisy curvature and products of scores. Uses public numbers only.
 
     Parameters
     ----------
     loss : Logistic or CappedLogistic
-        Whose they are; its ``feature_norm`` bounds the rows.
+        The loss; its ``feature_norm`` bounds the rows.
     dim : int
-        How many features, the constant one included.
+        Number of features, including the constant one.
     moved : float
-        How far a record moves both, the rounding of their sums included.
+        Joint sensitivity of both matrices, including the rounding of their sums.
     scale : float
-        Of the noise, on the curvature; the products of scores have ``times`` as much.
+        Scale of the noise on the curvature; the noise on the products of scores is ``times`` as large.
     noise : {"gaussian", "gamma"}
-        Its kind.
+        Distribution of the noise.
     precision : {"lattice", "float"}
-        "float" is for simulations.
+        Where noisy values lie; "float" is for simulations.
     """
 
     loss: Any
@@ -87,32 +88,32 @@ class Curvature:
 
     @classmethod
     def of(cls, budget: Budget, loss: Any, dim: int, count: int, precision: str) -> Curvature:
-        """The release that takes a share of a budget, for so many records."""
+        """The release that takes ``SHARE`` of a budget, for ``count`` records."""
         pure = budget.delta == 0.0
         level = SHARE * budget.epsilon if pure else math.sqrt(SHARE) * budget.mu
         noise = "gamma" if pure else "gaussian"
         slope, bend = loss.scalar_bounds()
         times = _SCORES[type(loss)]
         square = loss.feature_norm**2 * (1.0 + (dim + 32) * 2.0**-50)
-        # two records have products at no obtuse angle, so that replacing one by the other moves sqrt(2) as much
+        # outer products have non-negative inner products, so replacing a record moves at most sqrt(2) as far
         each = math.sqrt(budget.sensitivity(1.0)) * moved_by_one(slope, times) * (1.0 + 2.0**-40)
         moved = square * (each + 2.0 * (UNITS + 4.0) * UNIT * count * (bend + slope**2 / times))
         size = dim * (dim + 1)
         if precision == "float":
             return cls(loss, dim, moved, moved / level, noise, precision)
         scale = release.scale_for(moved, level, size, noise)
-        # entries must fit on the lattice
+        # entries must fit into the range of the lattice
         scale = max(scale, 2.0 * count * square * 2.0**-30)
         return cls(loss, dim, moved, scale, noise, precision)
 
     @property
     def times(self) -> float:
-        """The noise of the products of scores, in units of the curvature's."""
+        """Noise on the products of scores, as a multiple of the noise on the curvature."""
         return _SCORES[type(self.loss)]
 
     @property
     def release(self) -> Release:
-        """What it costs."""
+        """The release, with its cost."""
         moved, size = self.moved, self.dim * (self.dim + 1)
         if self.precision == "lattice":
             moved = release.widened(moved, self.scale, size, self.noise)
@@ -128,18 +129,18 @@ class Curvature:
         )
 
     def draw(self, rows: InMemory, numbers: Any, x: FloatArray, source: Source) -> dict[str, Any]:
-        """Both with noise, at the coefficients x; what :class:`Errors` takes.
+        """Both matrices with noise, at the coefficients x, as keyword arguments of :class:`Errors`.
 
         Parameters
         ----------
         rows : InMemory
             The records.
         numbers : array of int
-            Their classes, 0 and 1.
+            Classes of the records, 0 or 1.
         x : array
-            Coefficients that were released.
+            Released coefficients.
         source : Source
-            Where the noise comes from. The release must have been charged.
+            Generator of the noise. :attr:`release` must have been charged before.
         """
         kind, params = self.loss.kernel
         slope, bend = self.loss.scalar_bounds()
@@ -161,24 +162,24 @@ class Curvature:
 
 @dataclass(frozen=True, eq=False)
 class Errors:
-    """A fit of a regularised loss with what is known of its errors, in the units that it was learnt in.
+    """A fit of a regularised loss and what is known about its errors, in the units in which it was learnt.
 
     Attributes
     ----------
     point : array of shape (d,)
-        What was released.
+        Released coefficients.
     ridge : float
-        Of the summed loss.
+        Coefficient of ``||x||^2 / 2`` in the summed loss.
     linear_noise, point_noise : float
-        Standard deviations of the random linear term, and of the noise on the minimiser.
+        Standard deviations of the random linear term and of the noise on the minimiser.
     curvature : array of shape (d, d)
-        Of the records' part of the loss, with noise of standard deviation ``curvature_noise`` on the diagonal.
+        Noisy curvature of the summed loss of the records, without the ridge.
     scores : array of shape (d, d)
-        Products of the scores, with noise.
+        Noisy products of the scores.
     curvature_noise : float
-        Standard deviation.
+        Standard deviation of the noise on the diagonal of ``curvature``.
     regularised : bool
-        Whether the target is the minimiser of the expected loss with its ridge, or without.
+        Whether intervals are for the minimiser of the expected loss with the ridge (True) or without it (False).
     """
 
     point: FloatArray
@@ -191,7 +192,7 @@ class Errors:
     regularised: bool = False
 
     def within(self, basis: FloatArray) -> Self:
-        """The same with coefficients in a subspace, by an orthonormal basis of it: the noise keeps its law."""
+        """The same with coefficients in the span of an orthonormal basis; the noise keeps its distribution."""
         return replace(
             self,
             point=basis.T @ self.point,
@@ -200,14 +201,14 @@ class Errors:
         )
 
     def solution(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """An estimate of the target, and the covariances of its sampling and of its privacy error."""
+        """An estimate of the target, and the covariances of its sampling error and of its privacy error."""
         one = np.eye(len(self.point))
         H = self.curvature + (self.ridge if self.regularised else 0.0) * one
         check_clear(H, self.curvature_noise, _CLEAR, "the curvature")
         inverse: FloatArray = np.asarray(np.linalg.inv(H), dtype=np.float64)
         blur, carry, x = self.linear_noise**2 * one, one, self.point
         if not self.regularised:
-            # one Newton step takes the ridge off; to first order noise shrinks the inverse
+            # one Newton step removes the ridge, corrected to first order for the bias that noise causes in the inverse
             half = 0.5 * self.curvature_noise**2
             step = self.ridge * inverse @ x
             x = x + step - inverse @ (half * (np.trace(inverse) * step + inverse @ step))
@@ -216,7 +217,7 @@ class Errors:
         sampling = inverse @ self.scores @ inverse
         if not (np.diag(sampling) > 0.0).all():
             raise NoIntervals(
-                "there are no intervals that could be trusted: noise outweighs the products of the scores. "
-                "More records, a larger epsilon, fewer or better scaled features would help"
+                "no reliable intervals: the noise is larger than the products of the scores. "
+                "Use more records, a larger epsilon, or fewer or better scaled features"
             )
         return x, sampling, inverse @ blur @ inverse + self.point_noise**2 * carry @ carry.T

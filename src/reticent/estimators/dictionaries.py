@@ -1,10 +1,8 @@
-"""Records of a stream, which are dictionaries, read into vectors of a fixed length.
+"""Turn records that are dictionaries into vectors of a fixed length.
 
-Either the features are declared and have a place each, or their names are hashed to one with a sign
-(Weinberger et al. 2009, section 2), so that features may come and go. An absent feature is 0.
-
-Python's own ``hash`` differs from process to process; a saved model would not know its features
-again. This is scikit-learn's MurmurHash3.
+Either the features are declared and have one column each, or their names are hashed to a column and a sign (Weinberger
+et al. 2009, section 2), so that features may come and go. An absent feature is 0. The hash is scikit-learn's
+MurmurHash3, because Python's own ``hash`` differs between processes and would not fit a saved model.
 """
 
 from __future__ import annotations
@@ -24,16 +22,16 @@ from reticent.compiling import compiled
 FloatArray = NDArray[np.float64]
 Record = Mapping[Any, Any]
 SparseRecord = tuple[bytes | NDArray[np.int64], FloatArray]
-"""Names that a zero byte parts, and their values; or columns and features where a name has such a byte in it."""
+"""Names separated by zero bytes, and their values; or columns and signed values if a name contains a zero byte."""
 
 _NUMBERS = (int, float, np.number, np.bool_)
 _NOT_PLAIN = (KeyError, struct.error, TypeError, ValueError, OverflowError)
 _WORD, _ONE, _FOUR = np.uint64(0xFFFFFFFF), np.uint64(1), np.uint64(4)
-_REMEMBERED = 2**16  # names whose places are kept; beyond that they are hashed again
+_REMEMBERED = 2**16  # names whose columns are cached; others are hashed each time
 
 
 class Declared:
-    """Every feature has its place; what was not declared is ignored."""
+    """One column per declared feature; other features are ignored."""
 
     def __init__(self, features: Sequence[Hashable]) -> None:
         self.features = tuple(features)
@@ -47,7 +45,7 @@ class Declared:
             found = self._pick(x)
             if self.columns == 1:
                 found = (found,)
-            # As quick as it gets; it takes whatever is a number to Python, and no text.
+            # struct is the fastest way found here; it accepts every Python number and no text
             self._write(out, 0, *found)
         except _NOT_PLAIN:
             found = [x.get(name, 0.0) for name in self.features]
@@ -61,7 +59,7 @@ class Declared:
         self.__init__(state["features"])  # type: ignore[misc]
 
     def many(self, X: Any) -> FloatArray:
-        """The rows of a data frame."""
+        """One vector per row of a data frame."""
         there = set(X.columns)
         out = np.zeros((len(X), self.columns))
         for place, name in enumerate(self.features):
@@ -71,7 +69,7 @@ class Declared:
 
 
 class Hashed:
-    """Every name has a place and a sign; a text value counts as a feature ``name=value`` of value 1."""
+    """Every name is hashed to a column and a sign; a text value counts as a feature ``name=value`` of value 1."""
 
     def __init__(self, dimension: int) -> None:
         self.columns = dimension
@@ -81,7 +79,7 @@ class Hashed:
     def place(self, name: Any) -> tuple[int, float]:
         found = self._places.get(name)
         if found is None:
-            from sklearn.utils import murmurhash3_32  # streams of the service do without it
+            from sklearn.utils import murmurhash3_32  # not needed by the service, so imported late
 
             number = murmurhash3_32(str(name), seed=0, positive=True)
             found = number % self.columns, 1.0 if number & 0x80000000 else -1.0
@@ -103,7 +101,7 @@ class Hashed:
         return row
 
     def many(self, X: Any) -> FloatArray:
-        """The rows of a data frame."""
+        """One vector per row of a data frame."""
         out = np.zeros((len(X), self.columns))
         for name in X.columns:
             column = X[name]
@@ -123,9 +121,9 @@ class Hashed:
 
 
 class SparselyHashed(Hashed):
-    """The same places and signs, for more places than a record could fill: names are hashed where they are used.
+    """The same columns and signs as `Hashed`, for sparse records in high dimension.
 
-    All names of a record are hashed at once, which is quicker than to look them up among many.
+    All names of a record are hashed at once where they are used, which is faster than looking them up one by one.
     """
 
     def __init__(self, dimension: int) -> None:
@@ -137,7 +135,7 @@ class SparselyHashed(Hashed):
         count = len(x)
         values = np.empty(count)
         try:
-            # As quick as it gets; it takes whatever is a number to Python, and no text.
+            # struct is the fastest way found here; it accepts every Python number and no text
             _writer(count)(values, 0, *x.values())
         except _NOT_PLAIN:
             pairs = [_feature(name, value) for name, value in x.items()]
@@ -150,7 +148,7 @@ class SparselyHashed(Hashed):
             text = "\0".join(names).encode()
         if text.count(0) + 1 == count:
             return text, values
-        # none, or one with the separator in it
+        # the record is empty, or a name contains the separator
         found = [self.place(name) for name in names]
         places = np.array([place for place, _ in found], np.int64)
         return places, values * np.array([sign for _, sign in found])
@@ -167,7 +165,7 @@ class SparselyHashed(Hashed):
 
 
 def placed(record: SparseRecord, columns: int) -> tuple[NDArray[np.int64], FloatArray]:
-    """Columns and features of a record, its names hashed."""
+    """Columns and signed values of a record, after hashing its names if necessary."""
     names, values = record
     if not isinstance(names, bytes):
         return names, values
@@ -184,7 +182,7 @@ def _scrambled(k):
 
 @compiled
 def _word(text, at):
-    """Four bytes, the lowest first."""
+    """Four bytes as a little-endian integer."""
     low = np.uint64(text[at]) | np.uint64(text[at + _ONE]) << np.uint64(8)
     high = np.uint64(text[at + np.uint64(2)]) | np.uint64(text[at + np.uint64(3)]) << np.uint64(8)
     return low | high << np.uint64(16)
@@ -192,7 +190,7 @@ def _word(text, at):
 
 @compiled
 def murmur(text, start, stop):
-    """MurmurHash3 (32 bits, seed 0) of some bytes, as scikit-learn's ``murmurhash3_32`` has it."""
+    """MurmurHash3 (32 bits, seed 0) of ``text[start:stop]``, equal to scikit-learn's ``murmurhash3_32``."""
     h, at, end = np.uint64(0), np.uint64(start), np.uint64(stop)
     while at + _FOUR <= end:
         h ^= _scrambled(_word(text, at))
@@ -200,7 +198,7 @@ def murmur(text, start, stop):
         h = (h * np.uint64(5) + np.uint64(0xE6546B64)) & _WORD
         at += _FOUR
     if at + _FOUR <= np.uint64(len(text)):
-        # with what follows, which is then left out: a branch for each length would often be guessed wrong
+        # read past the end and mask: a branch on the remaining length would often be mispredicted
         rest = _word(text, at) & ((_ONE << np.uint64(8) * (end - at)) - _ONE)
     else:
         rest = np.uint64(0)
@@ -216,7 +214,7 @@ def murmur(text, start, stop):
 
 @compiled
 def murmur_places(text, columns, values, places, signed):
-    """Places of names that a zero byte parts, one for each value, and the values with their signs."""
+    """Hash names separated by zero bytes, one per value, into ``places``, and write signed values into ``signed``."""
     start, end = np.uint64(0), np.uint64(len(text))
     for i in range(values.size):
         stop = start
@@ -229,7 +227,7 @@ def murmur_places(text, columns, values, places, signed):
 
 
 def _feature(name: Any, value: Any) -> tuple[Any, float]:
-    """Name and value of a feature; text counts as a name of its own."""
+    """Name and value of a feature; text becomes part of the name."""
     if isinstance(value, str):
         return f"{name}={value}", 1.0
     if not isinstance(value, _NUMBERS):
@@ -263,8 +261,8 @@ def _numbers(values: Any, found: list[Any], names: Sequence[Any]) -> FloatArray:
 
 def _refusal(name: Any, value: Any) -> TypeError:
     large = isinstance(value, int) and value.bit_length() > 1024
-    shown = f"a whole number of {value.bit_length()} bits" if large else repr(value)
+    shown = f"an integer of {value.bit_length()} bits" if large else repr(value)
     return TypeError(
-        f"feature {name!r} must be a number in double precision, got {shown}; encode text and missing values "
+        f"feature {name!r} must be a number that fits into a double, got {shown}; encode text and missing values "
         "first, or leave the feature out of the record"
     )

@@ -1,14 +1,15 @@
-"""Bounds of a stream that nobody knows, found privately from its first records and fixed from then on.
+"""Find unknown bounds of a stream privately from its first records, and keep them fixed from then on.
 
-The first records are kept apart until there are as many as the search needs, a number that follows from the budget and
-the number of features; they are counted in histograms (:mod:`reticent.estimators.bounds`) and never learnt from, so
-that no record enters both the search and the learner: each of the two has the whole budget, in parallel. The proof, and
-what is lost: docs/algorithms/private-bounds.md.
+The first records are set aside until there are enough for the search; their number follows from the budget and the
+number of features. They are counted in histograms (:mod:`reticent.estimators.bounds`) and never learnt from. No record
+enters both the search and the learner, so each can spend the whole budget (parallel composition). Proof and costs:
+docs/algorithms/private-bounds.md.
 """
 
 from __future__ import annotations
 
 import math
+import threading
 import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -26,50 +27,55 @@ from reticent.noise import Source
 from reticent.privacy import Budget, Guarantee, Release
 
 _LONGEST = 20_000
-"""Records of an endless stream that may go into finding an interval of each feature; else only a norm is found."""
+"""If intervals of all features would take more records of an endless stream than this, only a norm is found."""
 _TIMES = 4
-"""So many times the records that a search needs at least, within a tenth of the horizon where that is known."""
+"""Records used, as a multiple of the fewest that a search needs; limited to a tenth of the horizon if that is known."""
 _SHARES = (0.6, 0.4)
-"""For sums of features and squares, and for counts of row norms, where features are centered and scaled."""
+"""Shares of the budget for sums of features and squares and for counts of row norms, if features are scaled."""
 _FIRST = 5_000
-"""So many records of an endless stream may go into centering and scaling; else a tenth of the horizon."""
+"""Most records of an endless stream used for centering and scaling; with a horizon, a tenth of it."""
 _WORTH = 500.0
-"""A stream of known length is scaled if it has so many times the noise of one total, times the root of its columns."""
+"""A stream with a horizon is scaled if the horizon is at least this multiple of the noise of one total times the square
+root of the number of columns."""
 _FLAT = 64.0
-"""Labels within this part of their size are flat: about an edge, the finest interval has four pieces of 2^-8 each."""
+"""Labels are flat if their interval is at most this fraction of their size: around a bin edge, the finest interval has
+four pieces of 2^-8 each."""
 _LABELS = 1.0 / 3.0
-"""Of the search's budget, for the labels where features are searched too."""
+"""Share of the search's budget for the labels if features are searched too."""
 
 
 class NothingFound(ValueError):
-    """No bound stood out of the noise."""
+    """Raised if a private search found no bound: no count stood out from the noise."""
 
-    def __init__(self, name: str, why: str = "no count stood out of the noise") -> None:
+    def __init__(self, name: str, why: str = "no count stood out from the noise") -> None:
         super().__init__(
-            f"no {name} could be found: {why}. The budget was spent; state {name}, raise epsilon, or bring more "
+            f"no {name} could be found: {why}. The budget was spent; state {name}, raise epsilon, or use more "
             "records"
         )
 
 
 def label_bounds(known: Columns) -> tuple[float, float]:
-    """The interval of the labels that was found; one point where one value only stood out."""
+    """The interval of the labels that was found; its ends are equal if only one value stood out."""
     if not known.found[0]:
         raise NothingFound("label_bounds")
     return float(known.low[0]), float(known.high[0])
 
 
 def warn_of_flat_labels(low: float, high: float) -> None:
-    """Say of bounds that were found, and so may be told, that predictions can hardly differ."""
+    """Warn if the interval found for the labels is so narrow that predictions can hardly differ.
+
+    The bounds are private outputs, so the warning may quote them.
+    """
     if high - low > max(abs(low), abs(high)) / _FLAT:
         return
     words = (
         f"nearly all labels lie within [{low:g}, {high:g}], which is as narrow as a search resolves"
     )
     if low == high:
-        words = f"no label but {low:g} stood out of the noise"
+        words = f"no label but {low:g} stood out from the noise"
     warnings.warn(
-        f"{words}: predictions stay within, and rarer labels are clipped. Where smaller differences matter, subtract "
-        "what is known of the labels first; where rare ones matter, state label_bounds",
+        f"{words}: predictions stay within these bounds, and rarer labels are clipped. If smaller differences matter, "
+        "subtract a known constant from the labels first; if rare labels matter, state label_bounds",
         UserWarning,
         stacklevel=checks.to_the_user(),
     )
@@ -77,24 +83,24 @@ def warn_of_flat_labels(low: float, high: float) -> None:
 
 @dataclass(frozen=True)
 class First:
-    """What is found from the first records of a stream; public, decided before the first of them.
+    """Description of what is found from the first records of a stream. Uses public numbers only.
 
     Parameters
     ----------
     budget : Budget
-        Of the stream; the search has it too, for other records.
+        Budget of the stream. The search spends the same budget on other records.
     count : int
-        How many records it takes.
+        Number of records that are used.
     columns : int
-        How many features have an interval of their own found; 0 where only the rows' norm is.
+        Number of features whose interval is found; 0 if only the norm of the rows is.
     features : bool
         Whether bounds of the features are found.
     labels : bool
-        Whether bounds of the labels are.
+        Whether bounds of the labels are found.
     around_zero : bool
-        Whether features keep their zero, as those of records that leave some out must.
+        Whether zeros stay zeros, as they must if records may omit features.
     norm : float, optional
-        The stated norm of features that are centered and scaled within it; None where they are not.
+        Stated norm of features that are centred and scaled; None if they are not.
 
     Examples
     --------
@@ -115,10 +121,10 @@ class First:
     def scaled(
         cls, budget: Budget, columns: int, norm: float, labels: bool, horizon: int | None
     ) -> First | None:
-        """Centering and scaling from as few records as tell means and spreads apart from noise, or None.
+        """Centring and scaling from the fewest records that determine means and spreads despite the noise, or None.
 
-        None where these would be more than a tenth of the horizon, or than 5,000 of an endless stream; and
-        where noise in so many columns would outweigh what is gained (docs/algorithms/scaling.md).
+        None if that takes more than a tenth of the horizon, or more than 5,000 records of an endless stream; and if the
+        noise in so many columns would outweigh the gain (docs/algorithms/scaling.md).
         """
         most = _FIRST
         if horizon is not None:
@@ -135,10 +141,10 @@ class First:
 
     @property
     def scaling(self) -> Scaling:
-        """How features are centered and scaled, where they are."""
+        """How features are centred and scaled; only if :attr:`norm` is given."""
         share = (1.0 - _LABELS if self.labels else 1.0) * (1.0 - 2.0**-40)
         each = tuple((part * share,) for part in _SHARES)
-        # the noise of a running total is far above that of a fit, so that many rows may be clipped
+        # clipping many rows does little harm: the noise of a running total is far larger than that of a fit
         made, _ = Scaling.of(
             self.budget,
             self.count,
@@ -160,11 +166,12 @@ class First:
         horizon: int | None,
         around_zero: bool = False,
     ) -> First:
-        """As many records as the searches need to stand out of their noise."""
+        """A search with as many records as its counts need to stand out from their noise."""
         if budget.fade is not None:
             raise ValueError(
-                "private bounds are not found for a promise that fades with age: what the search releases "
-                "would be as old as the stream; state feature_norm and label_bounds, or use window="
+                "private bounds cannot be combined with fade: the guarantee fades, but what the search releases "
+                "would be as old as the stream; "
+                "state feature_norm and label_bounds, or use window="
             )
         need = [
             max(search.needed for search in cls(budget, 1, some, features, labels).searches)
@@ -173,14 +180,14 @@ class First:
         most = _LONGEST if horizon is None else horizon // 4
         chosen = columns if features and need[0] <= most else 0
         count = need[0] if chosen or not features else need[1]
-        # with more records the bounds cut off less
+        # with more records the bounds clip less
         count = min(
             _TIMES * count, _TIMES * count if horizon is None else max(count, horizon // 10)
         )
         if horizon is not None and count > horizon // 2:
             raise ValueError(
-                f"finding bounds privately takes {count} records with this budget ({budget}), more than half "
-                f"of the {horizon} that the stream may have; state feature_norm and label_bounds, or raise epsilon"
+                f"finding bounds privately takes {count} records with this budget ({budget}), more than half of "
+                f"horizon={horizon}; state feature_norm and label_bounds, or raise epsilon"
             )
         return cls(budget, count, chosen, features, labels, around_zero)
 
@@ -193,7 +200,7 @@ class First:
 
     @property
     def searches(self) -> list[Search]:
-        """Of the features, then of the labels, as far as these are asked for."""
+        """The searches for the features and for the labels, in this order, if asked for."""
         both, made = (self.features or self.norm is not None) and self.labels, []
         if self.features:
             made.append(self._search(self.columns, True, 1.0 - _LABELS if both else 1.0))
@@ -203,16 +210,16 @@ class First:
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        """What is released of these records, with its cost."""
+        """What is released about these records, with its cost."""
         scaling = () if self.norm is None else self.scaling.releases
         return (*scaling, *(item for search in self.searches for item in search.releases))
 
     def guarantee(self, seeded: bool) -> Guarantee:
-        """The promise to these records."""
+        """The guarantee for these records."""
         return replace(Guarantee.of(self.budget, self.releases), seeded=seeded)
 
     def found(self, rows: FloatArray, labels: FloatArray, source: Source) -> Found:
-        """The bounds. What :attr:`releases` says must have been charged, and the source be used for nothing else."""
+        """The bounds. :attr:`releases` must have been charged, and ``source`` must not be used for anything else."""
         searches, units, bounds = self.searches, None, None
         if self.norm is not None:
             units = self.scaling.units(rows, self.norm, None, source)
@@ -224,24 +231,22 @@ class First:
             norm = search.norm(row_norms(units.scaled(rows)), None, source)
             if norm is None:
                 raise NothingFound("feature_norm")
-            if norm == 0.0:  # later ones may have any size
-                raise NothingFound(
-                    "feature_norm", "no row but those of zeros stood out of the noise"
-                )
+            if norm == 0.0:  # later rows may have any size
+                raise NothingFound("feature_norm", "only rows of zeros stood out from the noise")
             units = replace(units, norm=max(norm, LEAST_NORM))
         if self.labels:
             bounds = label_bounds(searches.pop().intervals(labels[:, None], None, source))
             if not bounds[0] < bounds[1]:
                 raise NothingFound(
-                    "label_bounds", f"no label but {bounds[0]:g} stood out of the noise"
+                    "label_bounds", f"no label but {bounds[0]:g} stood out from the noise"
                 )
         return Found(units, bounds)
 
 
 def _spread(known: Columns) -> Columns:
-    """The same with an interval for columns in which nothing was found: one of the size that the others have.
+    """The same, with an interval of the usual size for columns in which nothing was found.
 
-    A feature that shows up only later is learnt from then, clipped to what is usual here. Reads released numbers only.
+    A feature that appears only later is then learnt from too, clipped to that interval. Uses released numbers only.
     """
     half = 0.5 * known.high - 0.5 * known.low
     usual = float(np.median(half[half > 0.0])) if (half > 0.0).any() else 1.0
@@ -253,21 +258,21 @@ def _spread(known: Columns) -> Columns:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """Bounds that were found; covered by the stream's guarantee.
+    """Bounds that were found; the stream's guarantee covers them.
 
     Attributes
     ----------
     units : Units or None
-        Of the features; None where they were stated.
+        Units of the features; None if ``feature_norm`` was stated.
     labels : (low, high) or None
-        Of the labels; None where they were stated.
+        Bounds of the labels; None if ``label_bounds`` were stated.
     """
 
     units: Units | None
     labels: tuple[float, float] | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a state."""
+        """Plain data, for a saved state."""
         units = None if self.units is None else dict(vars(self.units))
         return {"units": units, "labels": None if self.labels is None else list(self.labels)}
 
@@ -298,13 +303,18 @@ def found_first(
     columns : int
         Number of features.
     horizon : int or None
-        Upper bound on the number of records.
+        Upper bound on the number of records; None if unknown.
     known : bool
-        Whether bounds were found already, by an earlier stream.
+        Whether an earlier stream has found the bounds already. Default: False.
     around_zero : bool
-        Whether features keep their zero.
+        Whether zeros stay zeros. Default: False.
     sparse : bool
-        Whether the learner is the sparse leader, whose features are not centered.
+        Whether the learner is the sparse leader, whose features are not centred. Default: False.
+
+    Returns
+    -------
+    dict
+        Keyword arguments of a stream's plan.
     """
     features = values["feature_norm"] == PRIVATE
     labels = values.get("label_bounds") == PRIVATE
@@ -320,8 +330,9 @@ def found_first(
         return made
     if participation(values) is not None:
         raise ValueError(
-            "private bounds are not found where persons are protected: a person may be among the first records "
-            "and among later ones, and the costs would add up; state feature_norm and label_bounds"
+            "private bounds cannot be combined with protected persons (max_records, min_gap): a person may have "
+            "records among the first ones and among later ones, and both costs would add up; state feature_norm "
+            "and label_bounds"
         )
     first = First.of(budget(values), columns, features, labels, horizon, around_zero)
     return {**made, "first": first}
@@ -329,28 +340,30 @@ def found_first(
 
 @dataclass(eq=False)
 class Kept:
-    """The first records until there are enough, and where the noise will come from: as secret as the data.
+    """The first records, until there are enough, and the generator of the noise. As secret as the data.
 
-    The source is part of a saved state, so that whoever replays records after a crash finds the same bounds again,
-    not others with noise of their own.
+    The generator is part of a saved state, so that replaying records after a crash finds the same bounds again instead
+    of drawing fresh noise for the same records.
     """
 
     source: Source
     rows: list[FloatArray] = field(default_factory=list)
     labels: list[float] = field(default_factory=list)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    """Held while a record is kept, and while bounds are found: by two threads they would be released twice."""
 
     def add(self, row: FloatArray, label: float) -> None:
-        """Keep one record."""
+        """Store one record."""
         self.rows.append(np.array(row, dtype=np.float64))
         self.labels.append(float(label))
 
     def table(self, columns: int) -> tuple[FloatArray, FloatArray]:
-        """All records."""
+        """All stored records as arrays of features and labels."""
         rows = np.array(self.rows).reshape(len(self.rows), columns)
         return rows, np.array(self.labels, dtype=np.float64)
 
     def to_dict(self, columns: int) -> dict[str, Any]:
-        """Plain data for a state: a secret."""
+        """Plain data, for a saved state. A secret."""
         rows, labels = self.table(columns)
         return {"source": self.source.state(), "rows": rows, "labels": labels}
 

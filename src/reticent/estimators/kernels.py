@@ -1,14 +1,11 @@
-"""What an estimator sees of one record: the gradient of its loss, with features clipped on the way.
+"""Compiled gradients of one record for the online estimators, with features clipped in the same pass.
 
-The losses are those of `reticent.losses` (logistic; Huber with threshold 1), and the softmax loss that
-:mod:`reticent.estimators.stream` describes. Clipping and gradient are one pass, so that a
-record costs one call.
+The losses are those of `reticent.losses` (logistic; Huber with threshold 1) and the softmax loss described in
+:mod:`reticent.estimators.stream`. Features are divided by the norm that they are clipped to, and the intercept is a
+constant feature ``scaling``, so noise is calibrated to the norm sqrt(1 + scaling^2) whatever the units of the features.
 
-Features are divided by the norm that they are clipped to, and the intercept is a constant feature
-``scaling`` beside them, so the norm that noise is calibrated to is sqrt(1 + scaling^2), whatever
-units the features came in.
-
-Letters: v features as they came, w weights (one output after the other), z linear predictor, g gradient.
+Letters: v features as given, u features clipped and divided by the norm, w weights (one output after the other), z
+linear predictor, g gradient.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ from reticent.online.desk import float_rows, floats, integer_rows, integers, no_
 from reticent.online.kernels import DECISION, update
 from reticent.sums import on_demand_kernels as demand
 
-# Places in ``settings``.
+# Indices into ``settings``.
 NORM = 0
 SCALING = 1
 OUTPUTS = 2
@@ -35,7 +32,7 @@ SETTINGS = 3
 
 @compiled
 def unit(v, norm, out):
-    """Features divided by the norm and no longer than 1: 1 if they were, 0 if not, -1 if not finite."""
+    """Divide features by ``norm`` and clip them to norm 1; return 1 if clipped, 0 if not, -1 if not finite."""
     return bounded(v, 1.0 / norm, 1.0, out)
 
 
@@ -49,7 +46,7 @@ def sigmoid(z):
 
 @compiled
 def predictor(u, w, settings):
-    """<w, features> for one output, the intercept included; the features have been through `unit`."""
+    """Linear predictor of one output, including the intercept; ``u`` comes from `unit`."""
     z = 0.0
     for i in range(u.size):
         z += w[i] * u[i]
@@ -58,7 +55,7 @@ def predictor(u, w, settings):
 
 @compiled
 def predictors(v, w, settings, out):
-    """The linear predictors of one record; -1 if it is not finite."""
+    """Write the linear predictors of one record into ``out``; return -1 if the record is not finite."""
     u = np.empty(v.size)
     if unit(v, settings[NORM], u) == REFUSED:
         return REFUSED
@@ -70,7 +67,7 @@ def predictors(v, w, settings, out):
 
 @compiled
 def predict_one(v, w, settings):
-    """The linear predictor of one record for one output; nan if it is not finite."""
+    """The linear predictor of one record for one output; nan if the record is not finite."""
     u = np.empty(v.size)
     if unit(v, settings[NORM], u) == REFUSED:
         return math.nan
@@ -79,7 +76,7 @@ def predict_one(v, w, settings):
 
 @compiled
 def softmax(z):
-    """Predictors become probabilities, in place."""
+    """Turn predictors into probabilities, in place."""
     largest = z.max()
     mass = 0.0
     for k in range(z.size):
@@ -91,14 +88,14 @@ def softmax(z):
 
 @specialised
 def see(kind):
-    """``(v, label, w, settings, g)``: write one record's gradient into g.
+    """Compile ``(v, label, w, settings, g)``, which writes one record's gradient into g.
 
-    Returns 1 if features were clipped, 0 if not, -1 if the record was refused.
+    It returns 1 if features were clipped, 0 if not, and -1 if the record was refused.
     """
 
     @compiled
     def see_one(v, label, w, settings, g):
-        # the features stay here until the first output, whose turn is last, replaces them
+        # the features share memory with the first output, which is therefore written last
         u = g[: v.size]
         clipped = unit(v, settings[NORM], u)
         if clipped == REFUSED:
@@ -129,10 +126,10 @@ def see(kind):
 
 @specialised
 def learn(kind, rule, set_kind):
-    """See one record at the learner's own decision, and learn from it (`reticent.online.kernels.update`).
+    """Compile a step: the gradient of one record at the learner's decision, then `reticent.online.kernels.update`.
 
-    Returns whether the gradient was clipped in its lowest bit and whether the features were in the
-    next, or -1 if the record was refused, and then nothing is changed.
+    The step returns bit flags, 1 if the gradient was clipped and 2 if the features were, or -1 if the record was
+    refused; then nothing has changed.
     """
 
     @compiled
@@ -148,11 +145,11 @@ def learn(kind, rule, set_kind):
 
 @specialised
 def named(kind, learning, buffers):
-    """``(text, values, label, furthest, desk)``: see one sparse record by the names of its features, or learn from it.
+    """Compile ``(text, values, label, furthest, desk)``: predict or learn from a sparse record of named features.
 
-    The linear predictor of the first output. If it is nan nothing was done: a limit is reached, there is no room, the
-    record is bad or the stream was continued elsewhere (its moves are not ``furthest``). The loop over rows
-    (`reticent.online.sparse_kernels.go`), called by itself, tells which.
+    It returns the linear predictor of the first output. If that is nan nothing was done: the horizon is reached, there
+    is no room, the record is not valid, or the stream was continued elsewhere (its moves are not ``furthest``). Calling
+    the loop over rows (`reticent.online.sparse_kernels.go`) directly tells which.
     """
 
     @compiled

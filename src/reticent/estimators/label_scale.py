@@ -1,9 +1,9 @@
-"""Where labels lie within their bounds, and how far from there they are: released before a pure fit.
+"""Centre and scale labels within their bounds by noisy releases, before a fit with delta = 0.
 
-Bounds on labels are often wide, and noise on a fit is proportional to them. The mean label is released first (by
-`PrivateLinearRegression`); then counts of the distances from it, which say how far most labels are; then the sum of
-what is left, clipped to that distance. The fit learns from labels moved there and clipped to that distance.
-Sensitivities, and why these choices: docs/algorithms/scaling.md.
+Bounds on labels are often wide, and the noise of a fit is proportional to them. `PrivateLinearRegression` first
+releases the mean label; then counts of the distances from it determine a distance that covers most labels; then the sum
+of the remainders, clipped to that distance, corrects the mean. The fit learns from labels centred there and clipped to
+that distance. Sensitivities and the reasons for these choices: docs/algorithms/scaling.md.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from reticent.noise import Source
 from reticent.privacy import Budget, Release
 
 _COUNTS, _SUMS = (0.01, 0.02, 0.05), (0.01, 0.02)
-"""Of the budget for the counts and for the sum: the first at which they are clear, else the last."""
+"""Shares of the budget for the counts and for the sum: the first that makes noise small, else the last."""
 _CLEAR, _TELLING = 0.02, 0.2
-"""Noise of half a dozen counts, as a share of the records: small enough, and as much as it may be."""
+"""Noise of half a dozen counts, as a share of the records: small enough, and the most that is accepted."""
 _LEVEL = 0.05
-"""Noise on the mean of clipped labels that is clear, in units of the clip."""
+"""Noise on the mean of clipped labels that is small enough, in units of the clip."""
 _LEAST = 2.0
-"""Labels are clipped to about so many standard deviations at least."""
+"""Labels are clipped to at least about this many standard deviations."""
 _DOUBT = 2.0
-"""So many standard deviations of noise are not taken for labels."""
+"""Counts below this many standard deviations of their noise are not taken for labels."""
 _EDGES = 2.0 ** (np.arange(-18, 1) / 3.0)
-"""Where the intervals of the distance end, in units of the half of the bounds; the last one has no end."""
+"""Upper ends of the intervals of the distance, in units of half the width of the bounds; the last has none."""
 _SQUARES = (
     np.concatenate(
         [
@@ -41,23 +41,23 @@ _SQUARES = (
     )
     * _EDGES**2
 )
-"""Mean squares of distances that are spread evenly within each interval but the last."""
+"""Mean squares of distances that are uniform within each interval except the last."""
 
 
 @dataclass(frozen=True)
 class LabelScale:
-    """What will be released about labels within [-1, 1]; public, decided before a record is read.
+    """Description of what is released about labels in [-1, 1]. Uses public numbers only.
 
     Parameters
     ----------
     count : int
-        Of records, or of persons where these are protected.
+        Number of records, or of persons if persons are protected.
     times : float
-        About how many times their standard deviation labels may be.
+        Approximate clip of the labels, as a multiple of their standard deviation.
     distances : NoisySum
         Counts of distances from the mean label.
     rest : NoisySum
-        The sum of the labels that are left, clipped, in units of the clip.
+        Sum of the centred and clipped labels, in units of the clip.
 
     Examples
     --------
@@ -77,18 +77,18 @@ class LabelScale:
     def of(
         cls, budget: Budget, count: int, columns: int, precision: str = "lattice"
     ) -> Self | None:
-        """For a table of this shape; None where the counts would be lost in noise. Reads public numbers only.
+        """The releases for a table of this shape; None if noise would swamp the counts. Uses public numbers only.
 
         Parameters
         ----------
         budget : Budget
-            Of which shares are spent.
+            Budget of which shares are spent.
         count : int
-            Of records, or of persons where these are protected.
+            Number of records, or of persons if persons are protected.
         columns : int
-            Of the table.
+            Number of columns of the table.
         precision : {"lattice", "float"}
-            "float" is for simulations.
+            Where noisy values lie; "float" is for simulations.
         """
         # as in the rounds of clipped residuals: more standard deviations where there is less noise
         noise = columns / budget.epsilon if budget.delta == 0.0 else math.sqrt(columns) / budget.mu
@@ -115,26 +115,26 @@ class LabelScale:
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        """What is released, with its cost."""
+        """All releases, with their costs."""
         return self.distances.release, self.rest.release
 
     def found(
         self, labels: FloatArray, mean: float, doubt: float, weights: FloatArray | None, source: Source
     ) -> tuple[float, float]:  # fmt: skip
-        """Where labels lie, and how far from there most of them are, at most 1.
+        """The centre of the labels, and a distance, at most 1, that covers most of them.
 
         Parameters
         ----------
         labels : array
-            Within [-1, 1].
+            Labels in [-1, 1].
         mean : float
-            About their mean, as released.
+            Their released mean.
         doubt : float
-            Standard deviation of the noise in it.
+            Standard deviation of the noise in the mean.
         weights : array or None
-            How much each record counts, from `reticent.estimators.bounds.counted`. None: 1 each.
+            Weight of each record, from `reticent.estimators.bounds.counted`. None: 1 each.
         source : Source
-            Where the noise comes from. What :attr:`releases` says must have been charged.
+            Generator of the noise. :attr:`releases` must have been charged before.
         """
         seen = self.distances.draw(counts_of_distances(labels, mean, weights), source)
         beyond = np.cumsum(seen[:0:-1])[::-1]

@@ -1,16 +1,18 @@
-"""What all scikit-learn faces share: features and labels read, a seed, and a fit that is charged, and all or nothing.
+"""Base classes of all scikit-learn estimators: input validation, seeds, ledgers, and fits that change all or nothing.
 
-Public scikit-learn interface only (`BaseEstimator`, `validate_data`, tags).
+Only scikit-learn's public interface is used (`BaseEstimator`, `validate_data`, tags).
 
-The list of classes is part of what is released. Read off the labels it is a release that nothing
-protects, so a face takes ``classes=`` and says so where it was not given.
+The list of classes is published with the model. Read from the labels it would be an unprotected release, so classifiers
+take ``classes=`` and warn if it was not given.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -20,45 +22,50 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from reticent import checks
 from reticent.estimators import parameters
 from reticent.estimators.units import Units, in_labels, to_unit
-from reticent.estimators.validation import real_labels, validated
 from reticent.losses.records import as_it_is, clip_labels
 from reticent.privacy import scope
-from reticent.solve.blocks import Lazy, block_size, check_whole, ends
+from reticent.solve.blocks import Lazy, block_size, ends
 
 FloatArray = NDArray[np.float64]
 
-LEAK = "the list of classes was read off the labels, which nothing protects; give classes="
+LEAK = "the list of classes was read off the labels, which no guarantee covers; give classes="
 PRECISIONS = [np.float64, np.float32]
-"""Of features that can be read as they are."""
+"""Types of features that can be read without a copy."""
 _LABELS = 2**16
-"""Labels that are looked at at a time."""
+"""Number of labels per block."""
+_SHOWN = 5
+"""Number of columns that a refusal names."""
 
 
 class Charged(BaseEstimator):
-    """Base of the estimators that release something: fits are charged to the ledger around them, also those of clones.
+    """Base of the estimators that release something: every fit, also of a clone, is charged to the ledger around it.
 
-    scikit-learn fits clones: grid search and cross-validation make them where they are called and fit them in threads,
-    in processes or on other machines, where the caller's ledger is not at hand. So a clone remembers the ledgers that
-    it was made inside, and takes them along when it is pickled.
+    scikit-learn's grid search and cross-validation make clones in the caller's thread and fit them in other threads,
+    processes or machines, where the caller's ledger is not open. A clone therefore remembers the ledgers inside which
+    it was made, and keeps them when it is pickled.
     """
 
-    _ledgers: scope.Stack  # set on clones only: the ledgers that they were made inside
+    _ledgers: scope.Stack  # only on clones: the ledgers inside which the clone was made
 
     @contextlib.contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """Whatever is refused leaves the estimator as it was; what is done is charged."""
+        """Restore the estimator if the block raises; what was charged before stays charged."""
         before = dict(vars(self))
         try:
-            with scope.fitting(before.get("_ledgers")):
-                yield
+            yield
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
+
+    def _paying(self) -> AbstractContextManager[None]:
+        """Inside, releases are charged to the ledgers that this estimator remembers."""
+        return scope.fitting(vars(self).get("_ledgers"))
 
     def __sklearn_clone__(self) -> Self:
         copy: Self = super().__sklearn_clone__()
@@ -67,14 +74,14 @@ class Charged(BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
-        # One that is yet to be fitted may be on its way to a worker after its ledger was closed.
+        # An estimator that is not fitted yet may be sent to a worker after its ledger was closed.
         if "_ledgers" in state and "guarantee_" in state:
             state["_ledgers"] = scope.to_deploy(state["_ledgers"])
         return state
 
 
 class FittedEstimator(Charged):
-    """Base of the scikit-learn faces."""
+    """Base of the scikit-learn estimators that have coefficients."""
 
     random_state: Any
     _units: Units
@@ -82,7 +89,7 @@ class FittedEstimator(Charged):
     intercept_: Any
     n_features_in_: int
     _precisions: ClassVar[list[Any]] = [np.float64]
-    """Of features that are left as they are; others become the first of these."""
+    """Types of features that are kept; other types are converted to the first of these."""
 
     def _seed(self) -> int | None:
         state = self.random_state
@@ -94,16 +101,16 @@ class FittedEstimator(Charged):
 
     def _features(self, X: Any, y: Any, *, reset: bool, numeric: bool) -> tuple[Any, Any]:
         for array in (X, y):
-            check_whole(array)
+            checks.check_whole(array)
         X, y = validated(
             self, X, y, reset=reset, accept_sparse="csr", dtype=self._precisions, y_numeric=numeric
         )
-        X = as_it_is(X)
-        blocks = np.float32 in self._precisions
-        return (X if blocks or sp.issparse(X) else np.ascontiguousarray(X)), y
+        if sp.issparse(X):
+            return as_it_is(X), y
+        return (X if np.float32 in self._precisions else np.ascontiguousarray(X)), y
 
     def _clip(self, X: Any) -> Any:
-        """As learnt: a feature vector beyond the norm is shortened when predicting too."""
+        """Clip features as in training: prediction scales long feature vectors down too."""
         return self._units.clipped(X)
 
     def _predictors(self, X: Any) -> FloatArray:
@@ -114,7 +121,7 @@ class FittedEstimator(Charged):
         )
 
     def _in_blocks(self, X: Any) -> Iterator[Any]:
-        """Rows in double precision, some at a time."""
+        """Blocks of rows, in double precision."""
         X = lazily(X)[0]
         if isinstance(X, Lazy):
             if X.shape[1] != self.n_features_in_:
@@ -124,7 +131,7 @@ class FittedEstimator(Charged):
                 )
             yield from map(_doubles, X.blocks())
             return
-        check_whole(X)
+        checks.check_whole(X)
         X = validated(self, X, reset=False, accept_sparse="csr", dtype=PRECISIONS)
         for start, stop in ends(*block_size(X)):
             rows = X[start:stop]
@@ -141,7 +148,7 @@ class FittedEstimator(Charged):
 
 
 def lazily(X: Any, y: Any = None) -> tuple[Any, Any]:
-    """Arrays of a cluster or a device as what a fit reads in blocks; anything else as it is."""
+    """Wrap arrays of a cluster or a device in a table that is read in blocks; return anything else unchanged."""
     library = type(X).__module__.split(".")[0]
     if library in _AT_HAND or isinstance(X, Lazy):
         return X, y
@@ -150,13 +157,21 @@ def lazily(X: Any, y: Any = None) -> tuple[Any, Any]:
     return adapted(X, y)
 
 
+def set_features(estimator: Any, X: Lazy) -> None:
+    """What `validate_data` sets from a table in memory: how many features there are, and their names."""
+    estimator.n_features_in_ = X.shape[1]
+    estimator.__dict__.pop("feature_names_in_", None)
+    if X.names is not None:
+        estimator.feature_names_in_ = np.array(X.names, dtype=object)
+
+
 _AT_HAND = ("builtins", "numpy", "scipy", "pandas", "polars", "pyarrow")
-"""Libraries whose tables lie in this process's memory."""
+"""Libraries whose tables are in this process's memory."""
 
 
 @dataclass(frozen=True)
 class Unlabelled:
-    """A check of labels for what needs none."""
+    """A check of labels that accepts everything."""
 
     by_value: ClassVar[bool] = True
 
@@ -166,24 +181,24 @@ class Unlabelled:
 
 @dataclass(frozen=True, eq=False)
 class KnownClasses:
-    """A check of labels that can be sent to where they lie: each is one of the classes.
+    """Check that every label is one of the classes. Picklable, so that it can run where the labels are.
 
     Parameters
     ----------
     classes : array
-        Sorted.
+        The classes, sorted.
     """
 
     classes: Any
     by_value: ClassVar[bool] = True
-    """Whether it is enough to look at each value once."""
+    """Whether it is enough to check each distinct value once."""
 
     def __call__(self, y: Any, start: int) -> float:
         self.places(y, start)
         return 0.0
 
     def places(self, y: Any, start: int) -> NDArray[np.int64]:
-        """The place of each label in the list of classes."""
+        """The index of each label in the list of classes."""
         try:
             number = np.searchsorted(self.classes, y)
         except TypeError:
@@ -203,14 +218,14 @@ class KnownClasses:
 
 @dataclass(frozen=True)
 class FiniteLabels:
-    """The same for numbers: each is finite; returns how many are beyond the bounds.
+    """Check that every label is a finite number, and count those beyond the bounds.
 
     Parameters
     ----------
     low : float
-        The lower bound.
+        Lower bound.
     high : float
-        The upper bound.
+        Upper bound.
     """
 
     low: float
@@ -220,23 +235,23 @@ class FiniteLabels:
     def __call__(self, y: Any, start: int) -> float:
         if y.dtype.kind not in "iufb" or not np.isfinite(y).all():
             raise ValueError(
-                f"the labels must be finite numbers, and not all of the {len(y)} from number {start} on are; "
+                f"y must hold finite numbers, and not all of y[{start}:{start + len(y)}] are; "
                 "nothing was learnt"
             )
         return float(np.count_nonzero(y < self.low) + np.count_nonzero(y > self.high))
 
 
 class Classes:
-    """Labels of classes, for a face."""
+    """Mixin of the classifiers: handling of class labels."""
 
     classes: Any
     classes_: Any
 
     def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, Any]:
         X, y = self._features(X, y, reset=reset, numeric=False)  # type: ignore[attr-defined]
-        if self.classes is None:
+        if reset and self.classes is None:  # later labels must be among the classes
             with warnings.catch_warnings():
-                # It may warn of how many classes there are, which is theirs to know.
+                # scikit-learn's warning about the number of classes reads private labels
                 warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
                 check_classification_targets(_distinct(y))
         return X, y
@@ -245,41 +260,65 @@ class Classes:
         self.classes_ = _distinct(labels)
         if len(self.classes_) < 2:
             raise ValueError(
-                f"y holds one class only, {self.classes_.tolist()}; a classifier needs at least two "
-                "classes: give classes="
+                f"y holds only one class, {self.classes_.tolist()}, and a classifier needs at least two; list "
+                "them with classes="
             )
 
     def _numbers(self, y: Any) -> NDArray[Any]:
-        """The place of each label in the list of classes, in as few bytes as it takes."""
+        """The index of each label in the list of classes, in the smallest type that fits."""
         found = np.empty(len(y), dtype=np.min_scalar_type(len(self.classes_)))
-        for start, stop in ends(len(y), _LABELS):
-            found[start:stop] = self._places(y[start:stop], start)
+        for start in range(0, len(y), _LABELS):
+            part = y[start : start + _LABELS]
+            found[start : start + len(part)] = self._places(part, start)
         return found
 
     def _places(self, y: Any, start: int) -> NDArray[np.int64]:
         return KnownClasses(self.classes_).places(y, start)
 
     def _pick(self, z: FloatArray) -> Any:
-        """The class of the largest predictor, or by its sign where there is one only."""
+        """The class with the largest predictor; with a single predictor, its sign decides."""
         return self.classes_[(z[:, 0] > 0.0).astype(int) if z.shape[1] == 1 else z.argmax(axis=1)]
 
     def decision_function(self, X: Any) -> FloatArray:
-        """The linear predictor: of the second class where there are two, else of every class."""
+        """The linear predictors of every class, or of the second class if there are two.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Records, clipped as in training.
+
+        Returns
+        -------
+        array of shape (n_samples,) or (n_samples, n_classes)
+            With two classes one number per record, positive for the second class.
+        """
         z: FloatArray = self._predictors(X)  # type: ignore[attr-defined]
         return z[:, 0] if len(self.classes_) == 2 else z
 
     def predict(self, X: Any) -> Any:
+        """The predicted class of each record.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Records, clipped as in training.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            Class labels.
+        """
         return self._pick(self._predictors(X))  # type: ignore[attr-defined]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
-        # A few hundred records at epsilon = 1 do not make a good model, nor should they.
+        # A few hundred records at epsilon = 1 cannot give a good model.
         tags.classifier_tags.poor_score = True
         return tags
 
 
 class Bounded:
-    """Labels within stated bounds, for a face."""
+    """Mixin of the regressors: labels within stated bounds."""
 
     label_bounds: Any
     _bounds: tuple[float, float]
@@ -287,7 +326,7 @@ class Bounded:
     intercept_: Any
 
     def _to_unit(self, y: Any, found: tuple[float, float] | None = None) -> tuple[FloatArray, int]:
-        """Labels in [-1, 1], and how many were clipped; bounds that were found take the place of stated ones."""
+        """Labels mapped to [-1, 1], and how many were clipped; ``found`` replaces the stated bounds."""
         low, high = self._bounds = found or parameters.CHECKS["label_bounds"](
             self.label_bounds,
             "label_bounds",
@@ -296,26 +335,37 @@ class Bounded:
         return to_unit(y, low, high), beyond
 
     def _label_bounds(self, found: tuple[float, float] | None) -> None:
-        """Set the bounds that predictions stay within, where labels are not moved here."""
+        """Set the bounds of predictions, if labels are not mapped to [-1, 1] here."""
         self._bounds = found or (0.0, 0.0)
 
     def _set_line(self, coefficients: FloatArray, intercept: float) -> None:
-        """``coef_`` and ``intercept_``, from those for labels in [-1, 1]."""
+        """Set ``coef_`` and ``intercept_`` from coefficients for labels in [-1, 1]."""
         self.coef_, self.intercept_ = in_labels(coefficients, intercept, *self._bounds)
 
     def predict(self, X: Any) -> FloatArray:
-        """Predictions, kept within ``label_bounds``."""
+        """Predicted labels, clipped to ``label_bounds``.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Records, clipped as in training.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            Predictions.
+        """
         return np.clip(self._predictors(X)[:, 0], *self._bounds)  # type: ignore[attr-defined]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
-        # A few hundred records at epsilon = 1 do not make a good model, nor should they.
+        # A few hundred records at epsilon = 1 cannot give a good model.
         tags.regressor_tags.poor_score = True
         return tags
 
 
 def _distinct(labels: Any) -> Any:
-    """All values there are, sorted; some labels at a time, which stay in the cache."""
+    """Sorted distinct values; works in blocks that stay in the processor's cache."""
     y = np.asarray(labels)
     if y.ndim != 1 or len(y) <= _LABELS:
         return np.unique(y)
@@ -329,8 +379,101 @@ def _doubles(rows: Any) -> FloatArray:
 
 
 def shares(p: FloatArray) -> FloatArray:
-    """Probabilities from those of one classifier, or of one against the rest for every class."""
+    """Class probabilities from that of the second class, or from one-against-the-rest probabilities."""
     if p.shape[1] == 1:
         return np.hstack([1.0 - p, p])
     p = np.maximum(p, np.finfo(float).tiny)
     return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+
+def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
+    """What `sklearn.utils.validation.validate_data` returns.
+
+    Its own refusals print cells of private tables, leave it open which column is meant, and advise to fit an imputer,
+    which would read the data.
+    """
+    for name, given in zip(("X", "y"), (X, *y), strict=False):
+        checks.refuse_masked(given, name)
+    try:
+        return validate_data(estimator, X, *y, **options)
+    except (TypeError, ValueError) as error:
+        words = _refusal(X, str(error))
+        if words is None:
+            raise
+        raise ValueError(words) from None
+
+
+def real_labels(y: Any) -> NDArray[np.float64]:
+    """Labels of a regression as numbers; the refusal quotes none of them."""
+    try:
+        return np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            "y must hold numbers; for labels that are words use a classifier"
+        ) from None
+
+
+def _refusal(X: Any, said: str) -> str | None:
+    """What is wrong with a table, or None where scikit-learn said it well enough."""
+    if isinstance(X, str | os.PathLike):
+        return (
+            f"X must be a table of numbers, got the path {os.fspath(X)!r}; read it first, with reticent.tables.open or "
+            "reticent.tables.read"
+        )
+    if type(X).__name__ == "LazyFrame":
+        return "X is a query that was not run yet; give X.collect()"
+    if said.startswith("Expected 2D array, got 1D array"):
+        return (
+            "Expected 2D array, got 1D array instead: X has one number per record. Reshape your data: "
+            "X.reshape(-1, 1) is a table with one column, X.reshape(1, -1) one with a single record"
+        )
+    if said.startswith(("Input X contains NaN", "Input X contains infinity")):
+        where = _named(X, _holds_what_is_not_finite)
+        return (
+            f"{said.splitlines()[0].rstrip('.')}{where and f' in {where}'}; X must hold finite numbers. Replace "
+            "missing ones by a constant that is known without the data: an imputer that is fitted reads private records"
+        )
+    if said.startswith("Complex data not supported"):
+        return "X must hold real numbers, and something in it is complex; X.real leaves out the imaginary parts"
+    if "could not convert" in said or "could not be promoted" in said:
+        where = _named(X, _holds_no_numbers)
+        if not where:
+            return None
+        return (
+            f"X must hold numbers; something else is in {where}. Turn text, categories and dates into numbers by "
+            "values that are known without the data: OneHotEncoder(categories=[...]), or a schema and "
+            "reticent.tables.Encoder"
+        )
+    return None
+
+
+def _holds_no_numbers(column: NDArray[Any]) -> bool:
+    if column.dtype.kind in "mM":
+        return True
+    try:
+        column.astype(np.float64)
+    except (TypeError, ValueError):
+        return True
+    return False
+
+
+def _holds_what_is_not_finite(column: NDArray[Any]) -> bool:
+    return _holds_no_numbers(column) or not np.isfinite(column.astype(np.float64)).all()
+
+
+def _named(X: Any, wrong: Callable[[NDArray[Any]], bool]) -> str:
+    """The columns that are wrong, in words; nothing where they cannot be told."""
+    if sp.issparse(X):
+        return ""
+    names = getattr(X, "column_names", None) or getattr(X, "columns", None)
+    if names is None:
+        # an array as it is: as objects, a large one would need several times its memory
+        rows = X if isinstance(X, np.ndarray) else np.asarray(X, dtype=object)
+        columns = {} if rows.ndim != 2 else dict(enumerate(rows.T))
+    else:
+        columns = {name: np.asarray(X[name]) for name in names}
+    found = [repr(name) for name, column in columns.items() if wrong(column)]
+    if not found:
+        return ""
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return f"column{'s' * (len(found) > 1)} {', '.join(found[:_SHOWN])}{more}"

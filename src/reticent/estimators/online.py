@@ -1,10 +1,9 @@
-"""What the scikit-learn faces of the online learners share: parameters in, a stream of records, a fit out.
+"""Base class of the online scikit-learn estimators, between their parameters and a stream of records.
 
-What every face shares is in :mod:`reticent.estimators.mixins`. The learner underneath is
-:mod:`reticent.estimators.stream`; the choice of learner and its defaults: docs/estimators.md.
+The learner is in :mod:`reticent.estimators.stream`; docs/estimators.md explains the choice of learner and its defaults.
 
-``fit`` on the same records again is a second release. Each call spends the whole budget anew; a
-`reticent.Ledger` adds up what several calls spend.
+Calling ``fit`` again on the same records is a second release that spends the whole budget again; a `reticent.Ledger`
+adds up what several calls spend.
 """
 
 from __future__ import annotations
@@ -21,11 +20,10 @@ from sklearn.utils.validation import check_is_fitted
 from reticent import checks
 from reticent.estimators import parameters
 from reticent.estimators.finding import Found, found_first
-from reticent.estimators.mixins import FittedEstimator, FloatArray
+from reticent.estimators.mixins import FittedEstimator, FloatArray, validated
 from reticent.estimators.sparse_stream import SparseStream, begun, chosen, restored
 from reticent.estimators.stream import Stream, StreamPlan, plan_of
 from reticent.estimators.units import Units
-from reticent.estimators.validation import validated
 from reticent.losses import ClipCounts
 from reticent.online.learner import DECISION, Learner
 from reticent.privacy import Guarantee, uncharged
@@ -43,20 +41,20 @@ _KEPT = ("_weights", "_norm", "_past", "_bounds", "_leaky", "_found", "_shape")
 
 @dataclass(frozen=True)
 class _Past:
-    """What an earlier stream, of other records, has released."""
+    """The guarantee and the length of an earlier stream of other records."""
 
     guarantee: Guarantee
     seen: int
 
 
 class OnlineEstimator(FittedEstimator, ABC):
-    """Base of the scikit-learn faces; see `OnlineLogisticRegression` and `OnlineLinearRegression`."""
+    """Base of `OnlineLogisticRegression` and `OnlineLinearRegression`."""
 
     horizon: Any
     _norm: float
     _found: dict[str, Any] | None = None
     _shape: dict[str, Any]
-    """The stream's plan, all of it public."""
+    """The stream's plan; all of it is public."""
     _stream: Stream | None
     _past: _Past | None
     _weights: FloatArray
@@ -68,21 +66,21 @@ class OnlineEstimator(FittedEstimator, ABC):
         found = None if self._found is None else Found.from_dict(self._found).units
         return Units(self._norm) if found is None else found
 
-    # What a face provides
+    # What a subclass provides
 
     @abstractmethod
     def _classes(self) -> int | None:
-        """How many classes there are; None where labels are numbers."""
+        """Number of classes; None if labels are numbers."""
 
     @abstractmethod
     def _encode(self, y: Any) -> tuple[FloatArray, int]:
-        """Labels as the learner wants them, and how many were clipped."""
+        """Labels in the learner's encoding, and how many were clipped."""
 
     @abstractmethod
     def _publish(self, stream: Stream) -> None:
         """Set ``coef_`` and ``intercept_``."""
 
-    # The life of a fit
+    # Learning
 
     def _learn(self, X: Any, y: Any, *, fresh: bool, whole: bool, person: Any = None) -> Self:
         labels, beyond = self._encode(y)
@@ -92,8 +90,8 @@ class OnlineEstimator(FittedEstimator, ABC):
         if stream is None:
             stream = self._begin(X, person, fresh=fresh, whole=whole)
         if whole:
-            # A table has no order to follow, and one that is sorted would be learnt badly. The order
-            # is drawn without looking at the data, so the promise is the same for every one.
+            # A sorted table would be learnt badly. The order is drawn independently of the data, so the
+            # guarantee holds for each order.
             order = np.random.default_rng(stream.plan.seed).permutation(X.shape[0])
             X, labels = X[order], labels[order]
             if person is not None and len(person) == len(order):
@@ -105,7 +103,7 @@ class OnlineEstimator(FittedEstimator, ABC):
         return self
 
     def _begin(self, X: Any, person: Any, *, fresh: bool, whole: bool) -> Stream:
-        """A new stream, from the weights of an earlier one unless it is a fresh start."""
+        """A new stream; unless ``fresh``, it starts from the weights of the earlier one."""
         values = parameters.checked(self.get_params(deep=False), private=True)
         horizon = values["horizon"]
         if whole and horizon is None and values["window"] is None and values["fade"] is None:
@@ -114,7 +112,7 @@ class OnlineEstimator(FittedEstimator, ABC):
             self._found = None
         plan = self._plan(values, horizon, sparse=sp.issparse(X))
         if plan.participation is not None:
-            # bad ids, or too many persons, must not begin a stream
+            # refuse bad ids, or too many persons, before the stream is charged
             table = Persons(plan.participation)
             table.check_room(table.digests(person, X.shape[0]), 1)
         else:
@@ -124,23 +122,24 @@ class OnlineEstimator(FittedEstimator, ABC):
             _refuse_base(plan)
             base = self._weights
             self._past = _Past(self.guarantee_, self.n_samples_seen_)
-            # Only gradients can be taken at weights that are not the learner's own; and with the
-            # same seed both streams would have the same noise.
+            # Learning from a base needs gradients at weights that are not the learner's own, which the
+            # quadratic leader cannot use. With the same seed both streams would have the same noise.
             seed = None if plan.seed is None else plan.seed + self._past.seen
             plan = dataclasses.replace(plan, quadratic=False, seed=seed)
         found = Found.from_dict(self._found) if self._found else None
-        return begun(plan) if plan.sparse else Stream(plan, base, found)
+        with self._paying():
+            return begun(plan) if plan.sparse else Stream(plan, base, found)
 
     def _keep(self, stream: Stream) -> None:
-        """Hold on to a stream that can go on, or whose weights exist only where they are read.
+        """Keep a stream that can continue, or whose weights are computed only when read.
 
-        The clean sums of any other need not be kept.
+        Any other stream is dropped, with its clean sums.
         """
         done = stream.finished and not isinstance(stream, SparseStream)
         self._stream = None if done else stream
 
     def _show(self, stream: Stream) -> None:
-        """Set what is published, and the diagnostics, to where a stream stands."""
+        """Set the published attributes and the diagnostics to the current state of a stream."""
         self.guarantee_, self.n_samples_seen_ = stream.guarantee, stream.seen
         if self._past is not None:
             self.guarantee_ = Guarantee.parallel(self._past.guarantee, self.guarantee_)
@@ -149,25 +148,25 @@ class OnlineEstimator(FittedEstimator, ABC):
         self.clipped_ = stream.clipped
         self._norm = stream.plan.feature_norm
         self._found = None if stream.found is None else stream.found.to_dict()
-        self._shape = stream.plan.to_dict() | {"seed": None}
+        self._shape = stream.plan.shape
         if not isinstance(stream, SparseStream):
             self._weights = stream.weights.ravel()
             self._publish(stream)
 
     @property
     def _sparse(self) -> SparseStream | None:
-        """The stream, where its weights exist only where they are read."""
+        """The stream, if its weights are computed only when they are read."""
         stream = vars(self).get("_stream")
         return stream if isinstance(stream, SparseStream) else None
 
     def __getattr__(self, name: str) -> Any:
-        """``coef_`` and ``intercept_`` of sparse records: every column is brought up to date for them."""
+        """``coef_`` and ``intercept_`` for sparse records; reading them updates every column."""
         if name in _LINE and self._sparse is not None:
             return self._line(self._sparse)[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _line(self, stream: Stream) -> dict[str, Any]:
-        """``coef_`` and ``intercept_`` of a stream as it stands."""
+        """The current ``coef_`` and ``intercept_`` of a stream."""
         self._publish(stream)
         return {name: self.__dict__.pop(name) for name in _LINE}
 
@@ -182,20 +181,20 @@ class OnlineEstimator(FittedEstimator, ABC):
         return self._from_unit(self._sparse.predictors(X))
 
     def _from_unit(self, z: FloatArray) -> FloatArray:
-        """Linear predictors of labels as they are, from those of labels as the learner wants them."""
+        """Linear predictors in the units of the labels, from those in the learner's units."""
         return z
 
     def _stated(self, guarantee: Guarantee) -> Guarantee:
         return guarantee
 
     def _check_open(self) -> None:
-        """Whether there is a stream to go on with, or a new one may start from what was released."""
+        """Refuse if there is no stream to continue and no new one may start from what was released."""
         if self._stream is not None:
             return
         if self.horizon is not None:
             raise ValueError(
-                f"this {type(self).__name__} cannot learn on: its horizon is used up, or it is a "
-                "released copy. Give a horizon with room for what is to come, or fit anew"
+                f"this {type(self).__name__} cannot learn from more records: its horizon is used up, or "
+                "it is a released copy. Construct it with a larger horizon, or call fit"
             )
 
     @property
@@ -205,7 +204,7 @@ class OnlineEstimator(FittedEstimator, ABC):
     def _plan(
         self, values: dict[str, Any], horizon: int | None, sparse: bool = False
     ) -> StreamPlan:
-        """What a stream with these parameters is built from."""
+        """The plan of a stream with these parameters."""
         columns, known = self.n_features_in_, self._found is not None
         sparse = chosen(values["learner"], sparse, columns)
         first = found_first(values, columns, horizon, known=known, sparse=sparse)
@@ -220,34 +219,44 @@ class OnlineEstimator(FittedEstimator, ABC):
         )
 
     def summary(self, level: float = 0.95) -> Summary:
-        """Coefficients with the standard error that noise gives them, and intervals.
+        """Coefficients with intervals that account for the privacy noise alone.
 
-        From what was released only: it spends nothing, and the model's guarantee covers it. It is about noise
-        alone: there is no sampling error in it, and no interval of a parameter of the population. For these use
-        the offline estimators with ``intervals=True``.
+        It uses released numbers only: it spends nothing, and the model's guarantee covers it. It does not include
+        sampling error, so these are not confidence intervals of population parameters; for those, use the offline
+        estimators with ``intervals=True``.
 
         Parameters
         ----------
         level : float
-            Of the intervals.
+            Nominal coverage of the intervals. Default: 0.95.
+
+        Returns
+        -------
+        Summary
+            Estimates, standard errors and intervals; prints as a table.
+
+        Raises
+        ------
+        NoIntervals
+            If the standard error of the noise is not known for this learner, or there are no coefficients yet.
         """
         check_is_fitted(self)
         plan = StreamPlan.from_dict(self._shape)
         steps = self.n_samples_seen_ - (0 if self._past is None else self._past.seen)
         if plan.first is not None and self._found is None:
             raise NoIntervals(
-                f"bounds are found from the first {plan.first.count} records, and until then there are no "
-                "coefficients"
+                f"there are no coefficients before bounds have been found from the first {plan.first.count} records"
             )
         if plan.sparse:
             raise NoIntervals(
-                "weights of sparse records are drawn where they are read; use learner='regularized-leader'"
+                "no summary for learner='sparse-leader', whose weights are drawn only when they are read; use "
+                "learner='regularized-leader'"
             )
         learner = uncharged(plan.learner)
         if not isinstance(learner, Learner):
             raise NoIntervals(
-                "the quadratic leader's decision is no linear function of what it released, so the error of "
-                "its noise is not known; use learner='regularized-leader', or PrivateLinearRegression"
+                "no summary for learner='quadratic-leader': its decision is not linear in what it releases, so the "
+                "standard error is not known; use learner='regularized-leader', or PrivateLinearRegression"
             )
         error = learner.decision_error(steps)
         names, values, carry = self._table_of(plan)
@@ -256,7 +265,7 @@ class OnlineEstimator(FittedEstimator, ABC):
         return of_noise(values, errors, names, level, DECISION, self.guarantee_, normal)
 
     def _table_of(self, plan: StreamPlan) -> tuple[list[str], FloatArray, FloatArray]:
-        """Names and values of all coefficients, and the matrix that carries one output's weights to them."""
+        """Names and values of all coefficients, and the matrix that maps one output's weights to them."""
         columns, unit = self.n_features_in_, np.eye(plan.width)
         weights, intercepts = self._units.back(
             unit[:, :columns], unit[:, -1] * plan.scaling if plan.scaling else np.zeros(columns)
@@ -274,14 +283,19 @@ class OnlineEstimator(FittedEstimator, ABC):
         return names, table.ravel(), np.tile(carry, (len(table), 1))
 
     def _label_scale(self) -> float:
-        """What a predictor is multiplied by to be in the labels' units."""
+        """Factor from the learner's units to the labels' units."""
         return 1.0
 
     def release(self) -> Self:
-        """A copy that predicts and cannot learn on: what may leave the machine.
+        """A copy that can predict but not learn, and that is safe to share.
 
-        An estimator that can still learn holds clean sums and its noise to come, and one that was
-        fitted knows how much was clipped. This copy holds only what the guarantee covers.
+        An estimator that can still learn holds clean sums and the key of its future noise, and every fitted one
+        holds diagnostics such as ``clipped_``. The copy holds only what the guarantee covers.
+
+        Returns
+        -------
+        estimator
+            A fitted estimator of the same class.
         """
         check_is_fitted(self)
         copy = type(self)(**self.get_params(deep=False))
@@ -310,29 +324,31 @@ class OnlineEstimator(FittedEstimator, ABC):
         return None, getattr(self, "n_samples_seen_", 0)
 
     def gap(self, n_features: int | None = None) -> Self:
-        """Go on one step without a record: what a record that cannot be used counts as.
+        """Advance the stream by one step without a record, in place of a record that cannot be used.
 
         Parameters
         ----------
         n_features : int, optional
-            How many features records have: needed where the stream begins with a gap.
+            Number of features of the records; needed if the stream begins with a gap.
 
         Returns
         -------
         self
+            The estimator.
         """
         with self._all_or_nothing():
             if self._begun:
                 self._check_open()
                 if self._stream is None:
                     raise ValueError(
-                        "a gap needs a stream to be in: learn from a record first, with partial_fit"
+                        "gap needs a stream that can continue: call partial_fit with a record first"
                     )
                 stream = self._stream
             else:
                 if n_features is None:
-                    raise ValueError("n_features must be given where a stream begins with a gap")
-                stream = begun(self._plan_for(n_features))
+                    raise ValueError("n_features must be given if a stream begins with a gap")
+                with self._paying():
+                    stream = begun(self._plan_for(n_features))
                 self._past = None
             with stream.whole(1):
                 stream.gap()
@@ -341,7 +357,7 @@ class OnlineEstimator(FittedEstimator, ABC):
         return self
 
     def _plan_for(self, n_features: int) -> StreamPlan:
-        """What a stream of this estimator is built from, before it has seen any record."""
+        """The plan of a stream of this estimator before its first record."""
         self.n_features_in_ = checks.integer(n_features, "n_features", low=1)
         self._declare()
         values = parameters.checked(self.get_params(deep=False), private=True)
@@ -349,18 +365,23 @@ class OnlineEstimator(FittedEstimator, ABC):
 
     @abstractmethod
     def _declare(self) -> None:
-        """Set what a face knows of labels before it has seen any."""
+        """Set what is known about the labels before any was seen."""
 
     def state(self) -> dict[str, Any]:
-        """All that is needed to go on as if nothing had happened, as plain data for `reticent.save_state`.
+        """Everything that is needed to continue exactly from here, as plain data for `reticent.save_state`.
 
-        A secret while the estimator can learn on: it then holds clean sums and the key of the noise to come.
-        Of all twins (restored, copied, unpickled) the first to learn on may do so; the others are refused.
+        While the estimator can learn, its state is a secret: it holds clean sums and the key of future noise. A state
+        is continued once: of all restored, copied or unpickled twins in a process, the first that learns may continue
+        and the others are refused.
 
         Returns
         -------
         dict
-            For :meth:`from_state`.
+            Argument of :meth:`from_state`.
+
+        See Also
+        --------
+        reticent.save_state : Write a state to a file, readable by its owner only.
         """
         check_is_fitted(self)
         stream = self._stream
@@ -395,24 +416,26 @@ class OnlineEstimator(FittedEstimator, ABC):
             plain = value.tolist() if isinstance(value, np.ndarray) else value
             if name == "random_state" and not isinstance(plain, int | np.integer | None):
                 raise ValueError(
-                    f"a state cannot hold random_state={value!r}; use a whole number, or None"
+                    f"a state cannot hold random_state={value!r}; use an integer or None"
                 )
             out[name] = list(plain) if isinstance(plain, tuple) else plain
         return out
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        """An estimator that goes on from a state; refused to learn on if its stream was continued beyond it.
+        """An estimator that continues from a state.
+
+        It refuses to learn if the stream was continued beyond this state in the meantime.
 
         Parameters
         ----------
         state : dict
-            What :meth:`state` returned, or what `reticent.load_state` read.
+            The result of :meth:`state` or of `reticent.load_state`.
 
         Returns
         -------
         estimator
-            Fitted as the one that gave the state.
+            A fitted estimator, equal to the one that gave the state.
         """
         check_kind(state, cls, _VERSION)
         model = cls(**state["parameters"])
@@ -440,15 +463,15 @@ class OnlineEstimator(FittedEstimator, ABC):
 
 
 def _refuse_base(plan: StreamPlan) -> None:
-    """Refuse to start from what an earlier stream released where that cannot be promised."""
+    """Refuse to start from what an earlier stream released if no guarantee is known for that."""
     if plan.participation is not None:
         raise ValueError(
-            "a new stream cannot start from what an earlier one released where persons are "
-            "protected: the same person may be in both, and the costs would add up; give a "
-            "horizon with room for all records, or learn by partial_fit from the start"
+            "with max_records or min_gap, a new stream cannot start from what an earlier one released: the "
+            "same person may be in both, and the costs would add up; construct the estimator with a horizon "
+            "for all records, or use partial_fit from the start"
         )
     if plan.sparse:
         raise ValueError(
-            "a stream of sparse records cannot start from what an earlier one released; give a horizon "
-            "with room for all records, or learn by partial_fit from the start"
+            "a stream of sparse records cannot start from what an earlier one released; construct the "
+            "estimator with a horizon for all records, or use partial_fit from the start"
         )

@@ -1,10 +1,9 @@
-"""Private linear regression that learns as records come, with scikit-learn's interface.
+"""Private linear regression on a stream of records, with scikit-learn's interface.
 
-The regularised leader of [chapter], Algorithm 4, on Huber's loss, with a regulariser that is set by public
-numbers; or the quadratic leader of [online], Algorithm 4, whose last decision is a private ridge regression.
-
-Labels are moved and scaled from ``label_bounds`` to [-1, 1] before anything is learnt, and features
-to norm 1; the ridge and the norm of the coefficients are in those units.
+The learner is the regularised leader of [chapter], Algorithm 4, on Huber's loss, with a regulariser computed from
+public numbers; or the quadratic leader of [online], Algorithm 4, whose last decision is a private ridge regression.
+Labels are mapped from ``label_bounds`` to [-1, 1] and features are scaled to norm 1 before learning; ``ridge`` and
+``coefficient_norm`` are in those units.
 """
 
 from __future__ import annotations
@@ -25,72 +24,83 @@ __all__ = ["OnlineLinearRegression"]
 
 
 class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
-    """Differentially private linear regression, one record at a time or all at once.
+    """Differentially private linear regression that learns record by record.
 
     Parameters
     ----------
     epsilon : float
-        Privacy parameter epsilon of the budget.
+        Privacy parameter epsilon of the budget. Default: 1.
     delta : float
-        Privacy parameter delta of the budget; 0 asks for pure privacy.
+        Privacy parameter delta of the budget; 0 gives pure differential privacy. Default: 1e-6.
     neighbours : {"zero-out", "replace"}
-        Whether one record is blanked or replaced by another.
+        Whether one record is blanked or replaced by another. Default: "zero-out".
     feature_norm : float or "private"
-        Feature vectors longer than this (Euclidean norm) are scaled down to it, when learning and
-        when predicting. "private" finds an interval of each feature and the norm of rows from the first
-        records, which are then not learnt from.
+        Feature vectors with a larger Euclidean norm are scaled down to it, in training and in prediction. "private"
+        finds an interval of each feature and the norm of the rows from the first records, which are then not learnt
+        from. Default: 1.
     label_bounds : (low, high) or "private"
-        Labels beyond these are clipped, and predictions stay within. State what is known, not what
-        the labels turned out to be; "private" finds them from the first records, and predictions are 0 until then.
+        Labels beyond these bounds are clipped, and predictions stay within them. State bounds that are known without
+        looking at the data; "private" finds them from the first records, and predictions are 0 until then.
+        Default: (-1, 1).
     fit_intercept : bool
-        Whether to learn an intercept.
+        Whether to learn an intercept. Default: True.
     intercept_scaling : float, optional
-        The constant feature that the intercept is learnt from, as a share of ``feature_norm``;
-        noise is calibrated to both together.
+        Size of the constant feature from which the intercept is learnt, relative to ``feature_norm``; noise is
+        calibrated to the norm of both together. Default: 0.3.
     influence : float
-        Gradients are clipped to this share of the longest that they can be, and noise is calibrated to it;
-        less bounds what a record far from its prediction can do. The quadratic leader does not use it.
+        Gradients are clipped to this fraction of their largest possible norm, and noise is calibrated to it; a smaller
+        value limits the influence of records far from their prediction. The quadratic leader ignores it. Default: 0.5.
     ridge : float, optional
-        The weight of half the squared coefficients in every record's loss; by default none beside the
-        regulariser that the learner chooses, and 0.01 for the quadratic and the sparse leader.
+        Coefficient of half the squared norm of the coefficients in the loss of each record. Default: none in addition
+        to the learner's own regulariser; 0.01 for the quadratic and the sparse leader.
     coefficient_norm : float, optional
-        Coefficients, with features in units of ``feature_norm``, stay within a ball of this radius;
-        by default 16, and 3 for the quadratic and the sparse leader.
+        Radius of the ball that holds the coefficients, with features in units of ``feature_norm``. The sparse leader
+        bounds each coefficient instead. Default: 16; 3 for the quadratic and the sparse leader.
     learner : {"auto", "regularized-leader", "quadratic-leader", "sparse-leader"}
-        The regularised leader sees gradients and is quick. The quadratic leader sums up products of
-        features, and solves a linear system for every record; its regret grows with the logarithm
-        of the horizon. What was measured: docs/estimators.md. ``"sparse-leader"`` takes time and memory in
-        proportion to the nonzeros of the records, with noise in floating point, as ``guarantee_`` says
-        (`reticent.online.SparseLeader`). ``"auto"`` takes it for sparse matrices of more than 16,384 columns,
-        else the regularised leader.
+        "regularized-leader" uses gradients and is fast. "quadratic-leader" sums products of features and solves a
+        linear system per record; its regret grows with the logarithm of the horizon. "sparse-leader"
+        (`reticent.online.SparseLeader`) needs time and memory in proportion to the nonzeros of the records; its noise
+        is in floating point, and ``guarantee_`` says so. "auto" chooses it for sparse matrices with more than 16,384
+        columns, else the regularised leader. Measurements: docs/estimators.md. Default: "auto".
     horizon : int, optional
-        Upper bound on the number of records; None where it is unknown.
+        Upper bound on the number of records. Default: None (unknown); ``fit`` then uses the number of rows.
     window : int, optional
-        A record is protected for so many outputs; by default for ever.
+        Number of outputs for which a record is protected. Default: None (for ever).
     fade : list of (age, epsilon) or (age, power), optional
-        A promise that fades with age instead of ending, for endless streams; see `reticent.Budget`.
+        A guarantee that weakens with age instead of ending, for endless streams; see `reticent.Budget`.
     max_records : int, optional
-        Protect persons, not records: at most so many records of a person count, on the whole stream or
-        within the window; ``fit`` and ``partial_fit`` then take ``person``, an id for each record.
+        Protect persons instead of records: at most this many records of a person count, in the whole stream or within
+        the window. ``fit`` and ``partial_fit`` then need ``person``, an id for each record.
     min_gap : int, optional
-        With persons: at least so many steps from one record of a person that counts to the next.
+        With persons: least number of steps between two records of the same person that count.
     max_persons : int, optional
-        Upper bound on the persons that are known at a time; by default memory is the limit.
+        Upper bound on the number of persons kept track of at a time. Default: None (limited by memory only).
     random_state : int or RandomState, optional
-        None is a cryptographic generator. Anything else is for experiments, and ``guarantee_`` says
-        so.
+        None uses a cryptographic generator. Anything else is for experiments, and ``guarantee_`` says so.
     scaling : {"none", "auto"}
-        "auto" finds centers and spreads of the columns, and the norm of rows centered and scaled by them, from the
-        first records, which are then not learnt from; each record is in one release only, so this costs nothing
-        but these records. As many as it takes to tell them from noise, at most a tenth of ``horizon``, or 5,000 where
-        that is not known; otherwise, and where persons are protected or the promise fades, nothing is scaled.
+        "auto" finds centres and spreads of the columns, and the norm of the rows after centring and scaling, from the
+        first records, which are then not learnt from. No record is in both releases, so this costs no budget, only
+        these records: as many as it takes despite the noise, at most a tenth of ``horizon``, or 5,000 without one. If
+        that is not enough, or with ``max_records`` or ``fade``, nothing is scaled. Default: "none".
 
     Attributes
     ----------
     coef_ : array of shape (n_features,)
+        Coefficients, in the units of the features.
     intercept_ : float
-    guarantee_, n_samples_seen_, clipped_
-        As in `OnlineLogisticRegression`.
+        Intercept; the middle of ``label_bounds`` if ``fit_intercept=False``.
+    guarantee_ : reticent.Guarantee
+        Guarantee for everything that was or will be released from this stream.
+    n_samples_seen_ : int
+        Number of records of the stream so far.
+    clipped_ : ClipCounts
+        How many records were clipped. A diagnostic that reads private data: do not publish it.
+
+    See Also
+    --------
+    PrivateLinearRegression : Learns from a complete table, with less noise.
+    reticent.online.FollowTheRegularizedLeader : The default learner.
+
 
     Examples
     --------
@@ -148,23 +158,43 @@ class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
         self.scaling = scaling
 
     def fit(self, X: Any, y: Any, person: Any = None) -> Self:
-        """Learn from a table, as a stream of its own in random order; what was learnt before is forgotten."""
+        """Learn from a table as a new stream in random order; forgets what was learnt before.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Records.
+        y : array of shape (n_samples,)
+            Labels.
+        person : array, optional
+            Id of the person of each record (integers, text or bytes); needed if persons are protected.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
         with self._all_or_nothing():
             X, y = self._features(X, y, reset=True, numeric=True)
             return self._learn(X, column_or_1d(y, warn=True), fresh=True, whole=True, person=person)
 
     def partial_fit(self, X: Any, y: Any, person: Any = None) -> Self:
-        """Learn from more records; refused, with nothing changed, if any of them is bad.
+        """Learn from more records. If any of them is not valid, all are refused and nothing changes.
 
         Parameters
         ----------
-        X : array
+        X : array or sparse matrix of shape (n_samples, n_features)
             Records.
-        y : array
-            Their labels.
+        y : array of shape (n_samples,)
+            Labels.
         person : array, optional
-            Whose each record is (whole numbers, text or bytes), where persons are protected; records
-            beyond ``max_records``, or closer than ``min_gap``, are blanked.
+            Id of the person of each record (integers, text or bytes); needed if persons are protected. Records beyond
+            ``max_records``, or closer together than ``min_gap``, are blanked.
+
+        Returns
+        -------
+        self
+            The estimator.
         """
         with self._all_or_nothing():
             first = not self._begun
@@ -193,7 +223,8 @@ class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
     def _publish(self, stream: Stream) -> None:
         if self.label_bounds == PRIVATE:
             self._label_bounds(None if stream.found is None else stream.found.labels)
-        self._set_line(stream.coefficients[0], stream.intercepts[0])
+        coefficients, intercepts = stream.line
+        self._set_line(coefficients[0], intercepts[0])
 
     def _from_unit(self, z: FloatArray) -> FloatArray:
         low, high = self._bounds

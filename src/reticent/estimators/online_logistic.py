@@ -1,10 +1,10 @@
-"""Private logistic regression that learns as records come, with scikit-learn's interface.
+"""Private logistic regression on a stream of records, with scikit-learn's interface.
 
-The regularised leader of [chapter], Algorithm 4, on the logistic loss, or the softmax loss for several classes, with a
-regulariser that is set by public numbers (:mod:`reticent.estimators.stream`).
+The learner is the regularised leader of [chapter], Algorithm 4, on the logistic loss, or on the softmax loss for
+several classes, with a regulariser computed from public numbers (:mod:`reticent.estimators.stream`).
 
-The list of classes is part of what is released. Read off the labels it is a release that nothing
-protects, so say it: ``classes=``.
+The list of classes is published with the model. Read from the labels it would be an unprotected release: pass
+``classes=``.
 """
 
 from __future__ import annotations
@@ -25,93 +25,102 @@ from reticent.privacy.guarantee import with_caveats
 
 
 class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
-    """Differentially private logistic regression, one record at a time or all at once.
+    """Differentially private logistic regression that learns record by record.
 
     Parameters
     ----------
     epsilon : float
-        Privacy parameter epsilon of the budget.
+        Privacy parameter epsilon of the budget. Default: 1.
     delta : float
-        Privacy parameter delta of the budget; 0 asks for pure privacy.
+        Privacy parameter delta of the budget; 0 gives pure differential privacy. Default: 1e-6.
     neighbours : {"zero-out", "replace"}
-        Whether one record is blanked or replaced by another.
+        Whether one record is blanked or replaced by another. Default: "zero-out".
     feature_norm : float or "private"
-        Feature vectors longer than this (Euclidean norm) are scaled down to it, when learning and
-        when predicting. Scale features by what is known of them, not by what they turned out to be.
-        "private" finds an interval of each feature and the norm of rows from the first records, which
-        are then not learnt from.
+        Feature vectors with a larger Euclidean norm are scaled down to it, in training and in prediction. Scale
+        features by numbers that are known without looking at the data. "private" finds an interval of each feature and
+        the norm of the rows from the first records, which are then not learnt from. Default: 1.
     classes : list, optional
-        All labels there can be. Without it ``fit`` reads them off the data, with a
-        `reticent.PrivacyLeakWarning`, and ``partial_fit`` wants them in its first call.
+        All labels that can occur. Without it ``fit`` reads them from the data, with a `reticent.PrivacyLeakWarning`,
+        and ``partial_fit`` needs them in its first call.
     fit_intercept : bool
-        Whether to learn an intercept, by a constant feature.
+        Whether to learn an intercept, as the coefficient of a constant feature. Default: True.
     intercept_scaling : float
-        The constant feature, as a share of ``feature_norm``. Noise is calibrated to the norm of
-        both, sqrt(1 + intercept_scaling^2) feature_norm; the smaller, the slower the intercept.
+        Size of the constant feature relative to ``feature_norm``. Noise is calibrated to the norm of both,
+        sqrt(1 + intercept_scaling^2) feature_norm; the smaller it is, the more slowly the intercept is learnt.
+        Default: 0.3.
     influence : float
-        Gradients are clipped to this share of the longest that they can be, and noise is calibrated to
-        it: 1 clips nothing and learns the logistic loss, less bounds what a record far on the wrong side can do.
+        Gradients are clipped to this fraction of their largest possible norm, and noise is calibrated to it. 1 clips
+        nothing and learns the logistic loss; a smaller value limits the influence of misclassified records.
+        Default: 0.5.
     ridge : float, optional
-        Weight of half the squared coefficients in every record's loss, with features in units of
-        ``feature_norm``; by default none beside the regulariser that the learner chooses, and 0.001 for the
-        sparse leader, which needs one.
+        Coefficient of half the squared norm of the coefficients in the loss of each record, with features in units of
+        ``feature_norm``. Default: none in addition to the learner's own regulariser; 0.001 for the sparse leader,
+        which needs one.
     coefficient_norm : float, optional
-        The largest Euclidean norm of all coefficients together, in the same units; by default 50. For the sparse
-        leader it bounds each coefficient by itself, and is 10.
+        Largest Euclidean norm of all coefficients together, in the same units; the sparse leader bounds each
+        coefficient instead. Default: 50; 10 for the sparse leader.
     learner : {"auto", "regularized-leader", "sparse-leader"}
-        The regularised leader follows averaged totals of gradients. ``"sparse-leader"`` takes time and memory in
-        proportion to the nonzeros of the records, whatever the number of columns; its weights are bounded one by
-        one instead of in a ball, and its noise is in floating point, as ``guarantee_`` says
-        (`reticent.online.SparseLeader`). ``"auto"`` takes it for sparse matrices of more than 16,384 columns, else
-        the regularised leader.
+        "regularized-leader" follows averaged totals of gradients. "sparse-leader" (`reticent.online.SparseLeader`)
+        needs time and memory in proportion to the nonzeros of the records, whatever the number of columns; its
+        coefficients are bounded one by one instead of in a ball, and its noise is in floating point, as ``guarantee_``
+        says. "auto" chooses it for sparse matrices with more than 16,384 columns, else the regularised leader.
+        Default: "auto".
     horizon : int, optional
-        How many records there may be. Without it ``fit`` takes the number of rows, and a stream of
-        ``partial_fit`` is endless, with somewhat more noise. ``partial_fit`` after such a ``fit``
-        starts a new stream from the coefficients that ``fit`` released, with the same budget for
-        its own records.
+        Upper bound on the number of records. Without it ``fit`` uses the number of rows, and a stream of
+        ``partial_fit`` is endless, with somewhat more noise. ``partial_fit`` after such a ``fit`` starts a new stream
+        from the coefficients that ``fit`` released, with the same budget for its own records.
     window : int, optional
-        Protect each record only while this many come in, its own included, with less noise; see
-        `reticent.Budget`. They count one by one, however many a call of ``partial_fit`` takes.
+        Number of outputs for which a record is protected, counting its own; fewer need less noise. Every record counts
+        as one output, however many a call of ``partial_fit`` takes. Default: None (for ever). See `reticent.Budget`.
     fade : list of (age, epsilon) or (age, power), optional
-        A promise that fades with age instead of ending, for endless streams; see `reticent.Budget`.
+        A guarantee that weakens with age instead of ending, for endless streams; see `reticent.Budget`.
     max_records : int, optional
-        Protect persons, not records: at most so many records of a person count, on the whole stream or
-        within the window; ``fit`` and ``partial_fit`` then take ``person``, an id for each record.
+        Protect persons instead of records: at most this many records of a person count, in the whole stream or within
+        the window. ``fit`` and ``partial_fit`` then need ``person``, an id for each record.
     min_gap : int, optional
-        With persons: at least so many steps from one record of a person that counts to the next.
+        With persons: least number of steps between two records of the same person that count.
     max_persons : int, optional
-        Upper bound on the persons that are known at a time; by default memory is the limit.
+        Upper bound on the number of persons kept track of at a time. Default: None (limited by memory only).
     random_state : int or RandomState, optional
-        ``None`` is a cryptographic generator. Anything else is for experiments, and ``guarantee_``
-        says so.
+        None uses a cryptographic generator. Anything else is for experiments, and ``guarantee_`` says so.
     scaling : {"none", "auto"}
-        "auto" finds centers and spreads of the columns, and the norm of rows centered and scaled by them, from the
-        first records, which are then not learnt from; each record is in one release only, so this costs nothing
-        but these records. As many as it takes to tell them from noise, at most a tenth of ``horizon``, or 5,000 where
-        that is not known; otherwise, and where persons are protected or the promise fades, nothing is scaled.
+        "auto" finds centres and spreads of the columns, and the norm of the rows after centring and scaling, from the
+        first records, which are then not learnt from. No record is in both releases, so this costs no budget, only
+        these records: as many as it takes despite the noise, at most a tenth of ``horizon``, or 5,000 without one. If
+        that is not enough, or with ``max_records`` or ``fade``, nothing is scaled. Default: "none".
 
     Attributes
     ----------
-    coef_, intercept_ : arrays of shape (1 or n_classes, n_features) and (1 or n_classes,)
+    coef_ : array of shape (1 or n_classes, n_features)
+        Coefficients, in the units of the features.
+    intercept_ : array of shape (1 or n_classes,)
+        Intercepts.
     classes_ : array
-        Sorted.
+        The classes, sorted.
     guarantee_ : reticent.Guarantee
-        For everything that was or will be released from this stream.
+        Guarantee for everything that was or will be released from this stream.
     n_samples_seen_ : int
+        Number of records of the stream so far.
     clipped_ : ClipCounts
-        How many records were beyond the bounds. A diagnostic that reads private data: do not publish.
+        How many records were clipped. A diagnostic that reads private data: do not publish it.
+
+    See Also
+    --------
+    PrivateLogisticRegression : Learns from a complete table, with less noise.
+    reticent.online.FollowTheRegularizedLeader : The default learner.
 
     Notes
     -----
     *The regulariser* follows from epsilon, delta, the horizon if there is one, the number of records so far, the
     dimension and the norms above: docs/algorithms/ftrl.md.
 
-    *Several classes* are one softmax. The gradients of one record by all classes are clipped together to
-    the norm that a single one would have, so that they are one release at the whole budget: nothing is split,
-    and ten classes have the noise of two in each coefficient.
+    *Several classes* are learnt with one softmax loss. The gradients of all classes for a record are clipped jointly to
+    the norm that a single one would have. They are one release with the whole budget, so each coefficient has the same
+    noise with ten classes as with two.
 
-    ``score`` reads private data and is a diagnostic. A pickle of an estimator that can learn on is as
-    secret as the data; :meth:`release` gives a copy that is not.
+    ``score`` reads private data and is a diagnostic. A pickle of an estimator that can still learn is as secret as the
+    data; :meth:`release` returns a copy that is safe to share.
+
 
     Examples
     --------
@@ -173,7 +182,22 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
         self.scaling = scaling
 
     def fit(self, X: Any, y: Any, person: Any = None) -> Self:
-        """Learn from a table, as a stream of its own in random order; what was learnt before is forgotten."""
+        """Learn from a table as a new stream in random order; forgets what was learnt before.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Records.
+        y : array of shape (n_samples,)
+            Labels.
+        person : array, optional
+            Id of the person of each record (integers, text or bytes); needed if persons are protected.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
         with self._all_or_nothing():
             X, y = self._checked(X, y, reset=True)
             declared = parameters.CHECKS["classes"](self.classes, "classes")
@@ -185,17 +209,24 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
                 return self._learn(X, y, fresh=True, whole=True, person=person)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, person: Any = None) -> Self:
-        """Learn from more records; refused, with nothing changed, if any of them is bad.
+        """Learn from more records. If any of them is not valid, all are refused and nothing changes.
 
         Parameters
         ----------
-        X, y
-            Records and their labels.
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Records.
+        y : array of shape (n_samples,)
+            Labels.
         classes : list, optional
-            All labels there can be: for the first call, where the constructor was not told.
+            All labels that can occur; needed in the first call if the constructor was not given ``classes``.
         person : array, optional
-            Whose each record is (whole numbers, text or bytes), where persons are protected; records
-            beyond ``max_records``, or closer than ``min_gap``, are blanked.
+            Id of the person of each record (integers, text or bytes); needed if persons are protected. Records beyond
+            ``max_records``, or closer together than ``min_gap``, are blanked.
+
+        Returns
+        -------
+        self
+            The estimator.
         """
         with self._all_or_nothing():
             first = not self._begun
@@ -206,7 +237,7 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
                 self._declare(classes)
             elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
                 raise ValueError(
-                    f"classes={classes!r} is not what the stream began with, {self.classes_.tolist()}"
+                    f"classes={classes!r} differs from the classes of the stream, {self.classes_.tolist()}"
                 )
             return self._learn(X, y, fresh=first, whole=False, person=person)
 
@@ -229,13 +260,23 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
         return (2.0 * labels - 1.0 if len(self.classes_) == 2 else labels), 0
 
     def _publish(self, stream: Stream) -> None:
-        self.coef_ = stream.coefficients
-        self.intercept_ = stream.intercepts
+        self.coef_, self.intercept_ = stream.line
 
     def _stated(self, guarantee: Guarantee) -> Guarantee:
         return with_caveats(guarantee, [LEAK]) if self._leaky else guarantee
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Probabilities of the classes, by the logistic function or the softmax."""
+        """Class probabilities, from the logistic function or the softmax.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Records, clipped as in training.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+            Probabilities, in the order of ``classes_``.
+        """
         z = self._predictors(X)
         return shares(expit(z)) if z.shape[1] == 1 else np.asarray(softmax(z, axis=1))

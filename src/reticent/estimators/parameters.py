@@ -1,10 +1,10 @@
-"""What each parameter of an estimator may be: declared once, checked when learning begins.
+"""Validation of the estimators' parameters, which happens when learning begins.
 
-scikit-learn's convention is that a constructor only stores and that ``fit`` validates; its own
-declarative machinery for that is private, so this is ours, over the checks that all of Reticent shares.
+By scikit-learn's convention a constructor only stores its arguments and ``fit`` validates them. scikit-learn's
+declarative validation is private, so this module has its own.
 
-Nothing here may look at data. Bounds are stated by the user and public; one that was read off the
-data would be a release of its own.
+Nothing here may look at data: bounds are stated by the user and public, and a bound read from the data would be an
+additional release.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ LEAST_NORM = 1e-300
 """Of a row: its reciprocal must be a number too."""
 LABEL_BOUNDS = (-1, 1)
 SCALER_BOUNDS = (-1.0, 1.0)
-"""The constructors' defaults. A parameter that *is* one of these objects was left at its default."""
+"""Defaults of the constructors. A parameter that *is* one of these objects was left at its default."""
 _REMEDIES = {
-    "feature_norm": "rows longer than 1 are shortened to it. State a norm that is known without looking "
-    "at the data (feature_norm=1.0 if rows are scaled already, say by DomainScaler)",
-    "bounds": "features beyond -1 and 1 are clipped to them. State what is known of each column, such as "
+    "feature_norm": "rows with a norm above 1 are scaled down to 1. State a norm that is known without looking "
+    "at the data (feature_norm=1.0 if rows are scaled already, for example by DomainScaler)",
+    "bounds": "features outside [-1, 1] are clipped. State known bounds of each column, such as "
     "bounds=([0, 0], [120, 1e5])",
-    "label_bounds": "labels beyond -1 and 1 are clipped to them, and predictions stay within. State what "
-    "is known, such as label_bounds=(0, 100)",
+    "label_bounds": "labels outside [-1, 1] are clipped, and predictions stay within [-1, 1]. State known "
+    "bounds, such as label_bounds=(0, 100)",
 }
 ONLINE: Mapping[str, Any] = {
     "epsilon": 1.0,
@@ -55,13 +55,13 @@ ONLINE: Mapping[str, Any] = {
     "max_persons": None,
     "scaling": "none",
 }
-"""The defaults that the constructors of the online estimators have in common, for streams without an estimator."""
+"""Defaults that the constructors of the online estimators share, for streams without an estimator."""
 LEARNERS = ("auto", "regularized-leader", "sparse-leader", "quadratic-leader")
 _said: set[str] = set()
 
 
 def warn_of_defaults(values: Mapping[str, Any]) -> None:
-    """Say once per process, without a look at the data, that a bound was left at its default."""
+    """Warn once per process, without looking at the data, that a bound was left at its default."""
     defaults = {"feature_norm": FEATURE_NORM, "label_bounds": LABEL_BOUNDS, "bounds": SCALER_BOUNDS}
     for name, default in defaults.items():
         if name in values and values[name] is default and name not in _said:
@@ -69,7 +69,7 @@ def warn_of_defaults(values: Mapping[str, Any]) -> None:
             warnings.warn(
                 f"{name} was left at its default, {default}: {_REMEDIES[name]}, or find it with a share of "
                 f"the budget: {'PrivateScaler(bounds' if name == 'bounds' else name}={PRIVATE!r}"
-                f"{')' * (name == 'bounds')}. Said once per process",
+                f"{')' * (name == 'bounds')}. Shown once per process",
                 DefaultBoundWarning,
                 stacklevel=checks.to_the_user(),
             )
@@ -80,7 +80,7 @@ def _positive(value: Any, name: str) -> float:
 
 
 def _row_norm(value: Any, name: str) -> float:
-    """Rows are divided by it, and it is multiplied by what scaling finds: both must be numbers too."""
+    """A norm by which rows are divided and which scaling multiplies, so both results must be finite too."""
     return checks.number(_positive(value, name), name, low=LEAST_NORM, high=1e300)
 
 
@@ -104,7 +104,7 @@ def _norm(value: Any, name: str) -> float | str:
 
 
 def _anything(value: Any, name: str) -> Any:
-    """Checked where it is used."""
+    """Accept any value; it is checked where it is used."""
     return value
 
 
@@ -126,7 +126,9 @@ def _bounds(value: Any, name: str) -> tuple[float, float]:
     if not low < high:
         raise ValueError(f"{name} must have low < high, got {value!r}")
     if not np.isfinite(high - low):
-        raise ValueError(f"{name} must be no farther apart than a float can hold, got {value!r}")
+        raise ValueError(
+            f"{name} must have a difference high - low that a float can hold, got {value!r}"
+        )
     return low, high
 
 
@@ -194,18 +196,18 @@ OR_PRIVATE: Mapping[str, Check] = {
     "feature_norm": _norm,
     "label_bounds": _bounds_or_private,
 }
-"""The same where a bound may be found with a share of the budget."""
+"""Checks that also accept "private", for bounds that may be found with a share of the budget."""
 
 
 def checked(values: Mapping[str, Any], private: bool = False) -> dict[str, Any]:
-    """Parameters by name, each checked; those without a declared check are left out.
+    """The checked parameters; those without a declared check are left out.
 
     Parameters
     ----------
     values : mapping
-        The parameters.
+        Parameters by name.
     private : bool
-        Whether bounds may be found with a share of the budget.
+        Whether "private" is allowed for bounds. Default: False.
     """
     known = {**CHECKS, **(OR_PRIVATE if private else {})}
     return {name: known[name](value, name) for name, value in values.items() if name in known}
@@ -223,16 +225,16 @@ def budget(values: Mapping[str, Any]) -> Budget:
 
 
 def participation(values: Mapping[str, Any]) -> Participation | None:
-    """How often a person may take part, as checked parameters say; None where records are protected."""
+    """How often a person may take part, from checked parameters; None if records are protected."""
     return Participation.of(values["max_records"], values["min_gap"], values["max_persons"])
 
 
 def refuse_quadratic(values: Mapping[str, Any]) -> None:
-    """The quadratic leader is for squared losses."""
+    """Refuse the quadratic leader, which works for squared losses only."""
     if values["learner"] == "quadratic-leader":
         raise ValueError(
-            "learner='quadratic-leader' is for regression; a classifier takes 'auto', 'regularized-leader' or "
-            "'sparse-leader'"
+            "learner='quadratic-leader' works for regression only; for a classifier use 'auto', "
+            "'regularized-leader' or 'sparse-leader'"
         )
 
 

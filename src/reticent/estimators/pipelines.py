@@ -1,7 +1,7 @@
-"""What stands before a River learner in a pipeline: steps that learn from records are refused.
+"""Refuse River pipelines in which a step that learns from records precedes a private learner.
 
-A step such as River's StandardScaler changes what a record contributes by what other records were. Nothing protects
-that: its means and variances can be read off the weights that are published. The attack is in docs/estimators.md.
+A step such as River's StandardScaler makes the contribution of a record depend on other records. No guarantee covers
+that: the means and variances can be recovered from the published weights. The attack is in docs/estimators.md.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _INERT = (base.Transformer.learn_one, base.MiniBatchTransformer.learn_many)
 
 
 def check(learner: Any, depth: int, far: bool) -> None:
-    """Refuse to learn behind a step that learns; warn of one that cannot be judged.
+    """Refuse a pipeline in which a step before the learner learns, and warn if that cannot be determined.
 
     Parameters
     ----------
     learner : object
-        The private learner, before it learns anything.
+        The private learner, before it has learnt anything.
     depth : int
-        How many calls lie between this one and whoever called the learner.
+        Number of stack frames between this call and the caller of the learner.
     far : bool
-        Whether to look at all callers, or at the next one only.
+        Whether to look at all callers or only at the next one.
     """
     frame: FrameType | None = sys._getframe(depth + 1)
     while frame is not None:
@@ -52,21 +52,21 @@ def _check_steps(learner: Any, pipeline: Any) -> None:
             continue
         if not isinstance(step, base.Transformer):
             warnings.warn(
-                f"{name} stands before {type(learner).__name__} in a pipeline, and whether it learns from records "
-                "cannot be seen; if it does, nothing protects what it learns, and the guarantee is void",
+                f"{name} comes before {type(learner).__name__} in a pipeline, and whether it learns from records "
+                "cannot be seen from its type; if it does, what it learns is not protected, and the guarantee is void",
                 PrivacyLeakWarning,
                 stacklevel=5,
             )
         elif _learns(step):
             raise ValueError(
-                f"{name} learns from the records and stands before {type(learner).__name__} in a pipeline: what it "
-                "learns is in the published weights, unprotected. Scale by what is known of the features "
-                "instead: compose.FuncTransformer with fixed numbers, and feature_norm"
+                f"{name} learns from the records and comes before {type(learner).__name__} in a pipeline: the "
+                "published weights would reveal what it learns. Scale by known numbers instead, with "
+                "compose.FuncTransformer and feature_norm"
             )
 
 
 def _before(learner: Any, pipeline: Any) -> Iterator[Any]:
-    """The steps that come before a learner, those of unions one by one."""
+    """The steps before a learner, with unions split into their parts."""
     for step in pipeline.steps.values():
         if step is learner:
             return
@@ -86,7 +86,7 @@ def _parts(step: Any) -> Iterator[Any]:
 
 
 def _learns(step: base.Transformer) -> bool:
-    """Whether a transformer does anything when it is shown a record."""
+    """Whether a transformer learns from records."""
     if isinstance(step, base.SupervisedTransformer):
         return True
     found = [getattr(type(step), name, None) for name in ("learn_one", "learn_many")]

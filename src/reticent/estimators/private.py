@@ -1,12 +1,11 @@
-"""What the scikit-learn faces of the offline solvers share: a table in, one private fit out.
+"""Base class of the offline scikit-learn estimators, between their parameters and the solvers of `reticent.erm`.
 
-Rows are clipped to ``feature_norm`` and divided by it, a constant feature is appended for the
-intercept, weights are clipped to their bound, and one of the solvers of `reticent.erm` does the rest.
-Which solver, and why: docs/estimators.md.
+Rows are clipped to ``feature_norm`` and divided by it, a constant feature is appended for the intercept, weights are
+clipped to their bound, and a solver does the rest. docs/estimators.md explains which solver is chosen and why.
 
-The noise is calibrated to the norm of features and constant together, sqrt(1 + t^2) for a constant
-t, so an intercept is never free. The default t = p^(-1/4) makes ``(1 + t^2)(p + 1/t^2)`` least: the
-variance of the noise in a prediction, intercept included.
+Noise is calibrated to the norm of features and constant together, sqrt(1 + t^2) for a constant t, so an intercept
+always costs something. The default t = p^(-1/4) minimises ``(1 + t^2)(p + 1/t^2)``, the variance of the noise in a
+prediction including the intercept.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,7 +29,7 @@ from reticent.estimators import parameters
 from reticent.estimators.beside import Rehearsed, reserve
 from reticent.estimators.bounds import Search
 from reticent.estimators.finding import NothingFound
-from reticent.estimators.mixins import PRECISIONS, FittedEstimator, FloatArray
+from reticent.estimators.mixins import PRECISIONS, FittedEstimator, FloatArray, set_features
 from reticent.estimators.scaling import Scaling, too_large
 from reticent.estimators.summary import INTERCEPT, Carried, NoIntervals
 from reticent.estimators.units import ROOM, Units
@@ -50,24 +49,22 @@ _OPTIONAL = ("_errors", "_moments", "_constant_feature")
 
 @dataclass(frozen=True)
 class Table:
-    """Records as a solver gets them, and the public numbers that it is told."""
+    """The solver's input: clipped records, weights, and public numbers."""
 
     rows: Any
-    norm: float  # of a row, its constant feature included
+    norm: float  # largest norm of a row, including its constant feature
     scaling: float  # the constant feature; 0 for no intercept
     weights: FloatArray | None
     weight_bound: float
     scaled: int  # how many rows were clipped
-    groups: Groups | None = None  # where persons are protected
-    rest: FloatArray | None = (
-        None  # predictors of the outputs without features, which a ridge pulls to
-    )
+    groups: Groups | None = None  # if persons are protected
+    rest: FloatArray | None = None  # predictors for features of zero, towards which the ridge pulls
     rest_bound: float = 0.0
-    factors: FloatArray | None = None  # what rows, their constants and their labels were scaled by
+    factors: FloatArray | None = None  # by which rows, constants and labels were multiplied
 
     @property
     def public(self) -> int:
-        """Number of records, or of persons where these are protected."""
+        """Number of records, or of persons if persons are protected."""
         return self.count if self.groups is None else self.groups.count
 
     @property
@@ -76,12 +73,12 @@ class Table:
 
     @property
     def weighting(self) -> dict[str, Any]:
-        """How records count, for a solver."""
+        """Weights and groups, as keyword arguments of a solver."""
         return {"weights": self.weights, "weight_bound": self.weight_bound, "groups": self.groups}
 
     @property
     def pulls(self) -> dict[str, Any]:
-        """What the ridge pulls to, for objective perturbation."""
+        """The point towards which the ridge pulls, as keyword arguments of objective perturbation."""
         if self.rest is None:
             return {}
         center = np.zeros((len(self.rest), self.columns))
@@ -90,7 +87,7 @@ class Table:
 
     @property
     def start(self) -> FloatArray | None:
-        """The same, for one output and solvers without a bound on it."""
+        """The same point, for one output and solvers that need no bound on it."""
         return self.pulls["center"][0] if self.pulls else None
 
     @property
@@ -103,12 +100,15 @@ class Table:
 
 
 class PrivateEstimator(FittedEstimator, ABC):
-    """Base of the scikit-learn faces of `reticent.erm`."""
+    """Base of the scikit-learn estimators that use the solvers of `reticent.erm`."""
 
+    delta: Any
+    epsilon: Any
     feature_norm: Any
     fit_intercept: Any
     intercept_scaling: Any
     max_records: Any
+    neighbours: Any
     noise_precision: Any
     regularizer: Any
     solver: Any
@@ -121,12 +121,15 @@ class PrivateEstimator(FittedEstimator, ABC):
     scaling_: str
     _protected: int
     """How many records were learnt from, or persons where these are protected; public."""
+    _solvers: ClassVar[tuple[str, ...]]
+    """What ``solver`` may be."""
     _bends = True
-    """Whether rows that are too long after scaling are bent, or else count less, with their labels."""
+    """Whether features of rows that are too long after scaling are clipped; if not, the row, its constant and its label
+    are scaled down together."""
 
     @property
     def _precisions(self) -> list[Any]:  # type: ignore[override]
-        # counting how large features are is done in double precision
+        # private searches for bounds count in double precision
         bounds = (self.feature_norm, getattr(self, "label_bounds", None))
         return PRECISIONS[:1] if any(isinstance(one, str) for one in bounds) else PRECISIONS
 
@@ -136,19 +139,18 @@ class PrivateEstimator(FittedEstimator, ABC):
             self.__dict__.pop(name, None)
 
     def _budget(self) -> Budget:
-        """What the parameters ask for; all parameters are checked on the way."""
-        values = parameters.checked(
-            {name: getattr(self, name) for name in ("epsilon", "delta", "neighbours")}
-        )
+        """The budget that the parameters state; validates all parameters."""
+        budget = Budget(self.epsilon, self.delta, self.neighbours)
         parameters.OR_PRIVATE["feature_norm"](self.feature_norm, "feature_norm")
         parameters.warn_of_defaults(vars(self))
         parameters.CHECKS["fit_intercept"](self.fit_intercept, "fit_intercept")
         checks.choice(self.noise_precision, "noise_precision", NOISE_PRECISIONS)
         checks.choice(self._asked_scaling, "scaling", SCALINGS)
-        return Budget(values["epsilon"], values["delta"], values["neighbours"])
+        checks.choice(self.solver, "solver", self._solvers)
+        return budget
 
     def _common(self) -> dict[str, Any]:
-        """Arguments that all solvers take."""
+        """Arguments shared by all solvers."""
         return {
             "budget": self._budget(),
             "seed": self._seed(),
@@ -164,10 +166,9 @@ class PrivateEstimator(FittedEstimator, ABC):
             return float(columns) ** -0.25
         return parameters.CHECKS["intercept_scaling"](given, "intercept_scaling")
 
-    def _table(self, X: Any, sample_weight: Any, factors: FloatArray | None, most: float) -> Table:
-        """Rows scaled to norm 1 with a constant beside them; ``factors`` are within [0, most]."""
+    def _table(self, X: Any, weights: FloatArray | None, bound: float) -> Table:
+        """Rows scaled to norm 1 with the constant feature appended; ``weights`` are within [0, bound]."""
         t = self._constant(X.shape[1])
-        weights, bound = self._weights(sample_weight, X.shape[0], factors, most)
         form = Form(self._units.norm, 1.0, t)
         rows = InMemory(self._units.scaled(X), form=form)
         scaled = surveyed(rows)
@@ -175,26 +176,23 @@ class PrivateEstimator(FittedEstimator, ABC):
         return Table(rows, self._row_norm(t), t, weights, bound, scaled)
 
     def _lazy_table(self, X: Lazy, y: Any, sample_weight: Any, groups: Any) -> Table:
-        """The same of records that do not lie in memory, with their labels."""
+        """The same for a table that is not in memory, with its labels."""
         if y is None:
-            raise TypeError("y must be given along with X")
+            raise TypeError("y must be given with X")
         weighted = (sample_weight, getattr(self, "class_weight", None), groups)
         if any(given is not None for given in weighted):
             raise ValueError(
-                "a table that does not lie in memory takes no sample_weight, class_weight or groups; leave "
-                "them out, or read it into memory"
+                "a table that is not in memory takes no sample_weight, class_weight or groups; leave them out, or "
+                "read the table into memory"
             )
         asked = (self.feature_norm, getattr(self, "label_bounds", None))
         if any(isinstance(one, str) for one in asked):
             raise ValueError(
-                "private bounds are not found for a table that does not lie in memory; state feature_norm "
-                "and label_bounds"
+                "private bounds are not found for a table that is not in memory; state feature_norm "
+                "and label_bounds, or read the table into memory"
             )
-        self.n_features_in_ = X.shape[1]
-        self.__dict__.pop("feature_names_in_", None)
-        if X.names is not None:
-            self.feature_names_in_ = np.array(X.names, dtype=object)
-        self.scaling_ = "none: the table does not lie in memory"
+        set_features(self, X)
+        self.scaling_ = "none: the table is not in memory"
         if self._asked_scaling == "none":
             self.scaling_ = "none: asked for"
         self._set_units(None, None, None, Source(0))
@@ -204,37 +202,35 @@ class PrivateEstimator(FittedEstimator, ABC):
         return Table(rows, self._row_norm(t), t, None, 1.0, rows.clipped)
 
     def _lazy_rows(self, X: Lazy, y: Any, constant: float) -> Records:
-        """The records of such a table, clipped where a pass reads them."""
+        """The records of a table that is not in memory, clipped as they are read."""
         return X.records(y, Form(self._units.norm, 1.0, constant), self._check_of_labels())
 
     @abstractmethod
     def _check_of_labels(self) -> LabelCheck:
-        """What labels must be, as something that can be sent to where they lie."""
+        """A picklable check of labels, which runs where they are stored."""
 
     @abstractmethod
     def _solve(self, table: Table, labels: Any, common: dict[str, Any]) -> Fit:
-        """The fit, by the solver that was asked for or that suits."""
+        """The fit, by the solver that was requested or chosen."""
 
     def _constant(self, columns: int) -> float:
-        """The constant feature beside so many others; 0 for none."""
+        """The constant feature for a table with this many columns; 0 for none."""
         return self._scaling(columns)
 
     def _row_norm(self, constant: float) -> float:
-        """Of a row of norm 1 with its constant feature."""
+        """Norm of a row of norm 1 with its constant feature."""
         return math.hypot(1.0, constant) * ROOM
 
-    def _weights(
-        self, sample_weight: Any, count: int, factors: FloatArray | None, most: float
-    ) -> tuple[FloatArray | None, float]:
+    def _weights(self, sample_weight: Any, count: int) -> tuple[FloatArray | None, float]:
+        """Weights that were given, clipped, and their bound; None and 1 without them."""
         bound = checks.number(self.weight_bound, "weight_bound", low=0.0, open_low=True)
         if sample_weight is None:
-            return factors, most
+            return None, 1.0
         checks.refuse_masked(sample_weight, "sample_weight")
         weights = np.asarray(sample_weight)
         if weights.ndim == 0:
             weights = np.full(count, weights)
-        weights = np.clip(checks.vector(weights, "sample_weight", count), 0.0, bound)
-        return (weights if factors is None else weights * factors), bound * most
+        return np.clip(checks.vector(weights, "sample_weight", count), 0.0, bound), bound
 
     def _facts(self, table: Table) -> tuple[str, ...]:
         """Lines for the guarantee."""
@@ -259,7 +255,7 @@ class PrivateEstimator(FittedEstimator, ABC):
         return tuple(lines)
 
     def _search(self, budget: Budget, count: int, columns: int, share: float) -> Search | None:
-        """How bounds of the features will be found; None where they are stated."""
+        """The search for bounds of the features; None if they are stated."""
         if self.feature_norm != parameters.PRIVATE:
             return None
         return Search.of(
@@ -273,16 +269,16 @@ class PrivateEstimator(FittedEstimator, ABC):
 
     @property
     def _free(self) -> bool:
-        """Whether the fit chooses its own ridge: a stated one may cost a constant that leaves little for the rest."""
+        """Whether the fit chooses its ridge: a stated one may cost a fixed amount that leaves little for the rest."""
         return getattr(self, "regularizer", None) is None
 
     @property
     def _asked_scaling(self) -> str:
-        # intervals are about features as they are stated, and about a ridge around 0
+        # intervals assume unscaled features and a ridge centred at 0
         return "none" if getattr(self, "intervals", False) else getattr(self, "scaling", "none")
 
     def _scaling_for(self, budget: Budget, count: int, X: Any) -> Scaling | None:
-        """How features will be centered and scaled, by public numbers; None where they are not."""
+        """How features will be centred and scaled, decided by public numbers; None if they will not be."""
         found, why = None, "asked for"
         if self._asked_scaling == "auto":
             if self.feature_norm == parameters.PRIVATE:
@@ -313,12 +309,12 @@ class PrivateEstimator(FittedEstimator, ABC):
         source: Source,
         scaling: Scaling | None = None,
     ) -> None:
-        """Of the features: as stated, or as found."""
+        """Set the units of the features: stated, or found privately."""
         if search is None:
-            norm = parameters.OR_PRIVATE["feature_norm"](self.feature_norm, "feature_norm")
-            self._units = Units(norm)
+            stated = float(self.feature_norm)
+            self._units = Units(stated)
             if scaling is not None:
-                self._units = scaling.units(X, norm, counts, source)
+                self._units = scaling.units(X, stated, counts, source)
             return
         units = Units(1.0)
         if search.columns:
@@ -326,11 +322,11 @@ class PrivateEstimator(FittedEstimator, ABC):
         norm = search.norm(self._sizes(units.scaled(X)), counts, source)
         if norm is None:
             raise NothingFound("feature_norm")
-        # of rows of zeros, any
+        # if rows are zero, any norm will do
         self._units = replace(units, norm=max(norm, parameters.LEAST_NORM) if norm else 1.0)
 
     def _sizes(self, X: Any) -> FloatArray:
-        """What is bounded of every row."""
+        """The quantity of every row that ``feature_norm`` bounds."""
         return row_norms(X)
 
     def _reserve(
@@ -344,10 +340,10 @@ class PrivateEstimator(FittedEstimator, ABC):
         groups: Groups | None,
         outputs: tuple[int, float] | None = None,
     ) -> Guarantee:
-        """Charge the fit and what is released beside it; the fit's budget is what is left then."""
+        """Charge the fit together with the other releases, and set the fit's budget to what they leave."""
         budget: Budget = common["budget"]
         t = self._constant(X.shape[1])
-        # of the same kind, for a solver may go another way with a sparse matrix
+        # sparse if X is: solvers may treat sparse matrices differently
         blank = (sp.csr_array if sp.issparse(X) else np.zeros)((X.shape[0], X.shape[1] + (t > 0.0)))
         weights = np.zeros(X.shape[0]) if weighted else None
         table = Table(blank, self._row_norm(t), t, weights, most, 0, groups)
@@ -367,7 +363,7 @@ class PrivateEstimator(FittedEstimator, ABC):
         return whole
 
     def _beside_source(self, common: dict[str, Any]) -> Source:
-        """Where the noise of what is released beside the fit comes from, apart from the fit's own."""
+        """Generator of the noise of the other releases, independent of the fit's own."""
         seed = common["seed"]
         if seed is None:
             return Source()
@@ -375,19 +371,19 @@ class PrivateEstimator(FittedEstimator, ABC):
 
     @staticmethod
     def _paid(whole: Guarantee | None, solve: Callable[[], Fit]) -> Fit:
-        """The fit; free of charge where it was paid for with the rest."""
+        """The fit; not charged again if it was charged together with other releases."""
         fit = solve() if whole is None else uncharged(solve)
         if is_rehearsal():
             raise Rehearsed(fit.guarantee)
         return fit
 
     def _publish(self, fit: Fit, table: Table, whole: Guarantee | None = None) -> FloatArray:
-        """Everything but the coefficients; returns one row of weights for each output."""
+        """Set all fitted attributes except the coefficients; return one row of weights per output."""
         if whole is not None:
             costs = [[release.curve for release in g.releases] for g in (whole, fit.guarantee)]
             if costs[0][-len(costs[1]) :] != costs[1]:
                 raise RuntimeError(
-                    "the fit cost something else than its rehearsal; this is a bug in reticent"
+                    "the cost of the fit differs from that of its rehearsal; this is a bug in reticent"
                 )
         made = with_details(fit.guarantee, self._facts(table))
         if whole is not None:
@@ -399,7 +395,7 @@ class PrivateEstimator(FittedEstimator, ABC):
         return np.atleast_2d(np.asarray(fit.point))
 
     def _coefficients(self, weights: FloatArray, table: Table) -> tuple[FloatArray, FloatArray]:
-        """In the units of the features as they came."""
+        """Coefficients and intercepts in the units of the given features."""
         columns = self.n_features_in_
         if not table.scaling:
             return self._units.back(weights, np.zeros(len(weights)))
@@ -408,7 +404,7 @@ class PrivateEstimator(FittedEstimator, ABC):
     def _carried(
         self, constant: float, encoder: Any, times: float = 1.0, middle: float = 0.0
     ) -> Carried:
-        """How coefficients follow from learnt weights, with labels in units of ``times`` around a middle."""
+        """The affine map from learnt weights to coefficients, for labels scaled by ``times`` around ``middle``."""
         columns = self.n_features_in_
         names = [f"x{k}" for k in range(columns)]
         if len(getattr(encoder, "names", ())) == columns:
@@ -425,14 +421,20 @@ class PrivateEstimator(FittedEstimator, ABC):
         empty = [name for name, row in zip(names, matrix, strict=True) if not row.any()]
         if empty:
             raise NoIntervals(
-                f"there is no interval for {empty[0]!r}: nothing but 0 stood out of the noise in that column. Leave it "
-                "out; fitting again spends the budget again"
+                f"there is no interval for {empty[0]!r}: nothing but 0 stood out from the noise in that column. Leave "
+                "the column out; fitting again spends the budget again"
             )
         carried = Carried(tuple(names), times * matrix, shift)
         return carried if encoder is None else carried.to_columns(encoder)
 
     def release(self) -> Self:
-        """A copy with only what the guarantee covers: what may leave the machine."""
+        """A copy that holds only what the guarantee covers and is safe to share.
+
+        Returns
+        -------
+        estimator
+            A fitted estimator of the same class, without diagnostics such as ``clipped_``.
+        """
         check_is_fitted(self)
         copy = type(self)(**self.get_params(deep=False))
         kept = {name: value for name, value in self.__getstate__().items() if name != "_ledgers"}
@@ -447,7 +449,7 @@ class PrivateEstimator(FittedEstimator, ABC):
 
 
 def class_factors(value: Any, classes: Any, numbers: Any) -> tuple[FloatArray | None, float]:
-    """The weight of each record's class, and the largest there is."""
+    """The weight of each record's class, and the largest weight of any class."""
     if value is None:
         return None, 1.0
     if not isinstance(value, Mapping):
@@ -458,11 +460,11 @@ def class_factors(value: Any, classes: Any, numbers: Any) -> tuple[FloatArray | 
     for name in value:
         if name not in known:
             raise ValueError(
-                f"class_weight names {name!r}, which is not one of the classes {known}"
+                f"class_weight has the key {name!r}, which is not one of the classes {known}"
             )
     table = np.array(
         [checks.number(value.get(c, 1.0), f"class_weight[{c!r}]", low=0.0) for c in known]
     )
     if table.max() == 0.0:
-        raise ValueError(f"class_weight must have a weight above 0, got {value!r}")
+        raise ValueError(f"class_weight must contain a weight above 0, got {value!r}")
     return table[numbers], float(table.max())

@@ -1,11 +1,11 @@
 """Private logistic regression and support vector classification on a table, with scikit-learn's interface.
 
-Objective perturbation (docs/algorithms/objective-perturbation.md) with the capped logistic loss, or
-with a smooth hinge. Several classes are one classifier each against the rest; all of them together
-spend the budget, composed exactly: each has ``mu / sqrt(K)``, or ``epsilon / K`` where delta = 0.
+The solver is objective perturbation (docs/algorithms/objective-perturbation.md) with the capped logistic loss or a
+smooth hinge. With more than two classes there is one classifier per class, against the rest; together they spend the
+budget, composed exactly: each gets ``mu / sqrt(K)``, or ``epsilon / K`` if delta = 0.
 
-``influence`` is not a tuning knob for privacy, which is the same for any value. It says how hard a
-record that the model gets wrong may pull, and the noise is proportional to it.
+``influence`` does not change the privacy guarantee. It bounds the gradient of a misclassified record, and the noise is
+proportional to it.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from reticent.estimators.scaling import too_large
 from reticent.estimators.summary import Summary, summarise
 from reticent.estimators.units import ROOM
 from reticent.losses import CappedLogistic, ClipCounts, Logistic, SmoothHinge
+from reticent.noise import Source
 from reticent.privacy import Budget, Guarantee, PrivacyLeakWarning, remarked, with_remarks
 from reticent.solve.blocks import Form, InMemory, IsClass, Lazy
 
@@ -45,26 +46,27 @@ _OTHERS: dict[str, Callable[..., erm.Fit]] = {
 }
 SOLVERS = ("auto", OBJECTIVE, *_OTHERS)
 _RARE = 0.005
-"""Noise of the counts of the classes, as a share of the records, beside which a rare class is seen."""
+"""Noise of the class counts, as a share of the records, at which a rare class is still visible."""
 _CLEAR = 0.1
-"""Noise may be this share of the records, or counts of the classes are left out."""
+"""Classes are not counted if the noise would exceed this share of the records."""
 _TYPICAL = math.pi / math.sqrt(3.0)
-"""Standard deviation of logistic noise."""
+"""Standard deviation of the logistic distribution."""
 TARGETS = ("parameter", "regularised")
 
 
 class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
-    """What the two classifiers share."""
+    """Base of `PrivateLogisticRegression` and `PrivateLinearSVC`."""
 
     class_weight: Any
+    _solvers = SOLVERS
 
     @abstractmethod
     def _loss(self, norm: float, plain: bool) -> Any:
-        """The loss for objective perturbation; the plain one for other solvers."""
+        """The loss for objective perturbation; with ``plain``, the loss for other solvers."""
 
     @abstractmethod
     def _at_rest(self, rates: FloatArray) -> FloatArray:
-        """The predictors that suit classes of these rates best where nothing else is known."""
+        """The constant predictors with the smallest expected loss for classes with these rates."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Learn from a table. Each call is a release of its own and spends the whole budget.
@@ -72,16 +74,21 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         Parameters
         ----------
         X : array, data frame, sparse matrix or table of `reticent.tables.open`
-            The records. Single precision, memory maps and files are read as they are.
+            Records. Arrays in single precision, memory maps and files are read without a copy.
         y : array, or labels of `reticent.tables.open`
-            Their labels.
+            Labels.
         sample_weight : array, optional
-            Clipped to [0, ``weight_bound``].
+            Weights of the records, clipped to [0, ``weight_bound``].
         groups : array, optional
-            An id of its person for each record (whole numbers, text or bytes). All records of one person
-            are then protected together, and the number of persons is public.
+            Id of the person of each record (integers, text or bytes). All records of one person are then protected
+            together, and the number of persons is public.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(), self._paying():
             self._forget()
             declared = parameters.CHECKS["classes"](self.classes, "classes")
             X, y = lazily(X, y)
@@ -109,10 +116,10 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
     def _fit_beside(
         self, X: Any, numbers: Any, sample_weight: Any, groups: Any
     ) -> tuple[erm.Fit, Table, Guarantee | None]:
-        """The fit, after bounds and counts of classes that were asked for are found."""
+        """The fit, together with the private bounds, counts and matrices that it needs."""
         common = self._common()
         budget: Budget = common["budget"]
-        given, bound = self._weights(sample_weight, X.shape[0], None, 1.0)
+        given, bound = self._weights(sample_weight, X.shape[0])
         persons = Groups.of(groups, X.shape[0], self.max_records)
         count = X.shape[0] if persons is None else persons.count
         shares = counted(given, persons)
@@ -130,16 +137,14 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
             *([counts.release] if balanced or rates else ()),
         ]
         judged = None
-        # the first so many records of a person count a part each, and nobody knows what that adds up to
+        # with max_records the weights of a person's records add up to an unknown number
         entire = persons is None or self.max_records is None
         if rates and self.class_weight is None and given is None and entire:
             judged = self._predictor_counts(budget, count, X.shape[1], scaling is not None)
             beside += [judged.release] if judged else []
-        curvature = self._curvature(budget, X.shape)
-        if curvature is not None:
-            if given is not None or persons is not None or self.class_weight is not None:
-                self._refuse_intervals("takes no sample_weight, class_weight or groups")
-            beside.append(curvature.release)
+        alike = given is None and persons is None and self.class_weight is None
+        curvature = self._curvature(budget, X.shape, alike)
+        beside += [curvature.release] if curvature else []
         whole, limit = None, math.log(4.0 * count)
         if beside:
             weighted = balanced or given is not None or factors is not None
@@ -159,30 +164,18 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         if balanced:
             factors = counts.factors(counts.seen(numbers, shares, source))[numbers]
         self._set_units(X, shares, search, source, scaling)
-        table = replace(self._table(X, sample_weight, factors, most), groups=persons)
+        weights = factors if given is None else given if factors is None else given * factors
+        table = replace(self._table(X, weights, bound * most), groups=persons)
         if rates:
-            known = counts.rates(counts.seen(numbers, shares, source), count)
-            if isinstance(self.class_weight, Mapping):
-                known = known * [self.class_weight.get(c, 1.0) for c in self.classes_.tolist()]
-                known = np.clip(known / known.sum(), 0.5 / count, 1.0 - 0.5 / count)
+            known = self._weighed(counts.rates(counts.seen(numbers, shares, source), count), count)
             rest = self._at_rest(known[1:] if len(known) == 2 else known)
             table = replace(table, rest=np.clip(rest, -limit, limit), rest_bound=limit)
         fit = self._paid(whole, lambda: self._solve(table, numbers, common))
         if whole is not None:
             whole = with_remarks(whole)
         if judged is not None:
-            # rows are within a norm of 1, so that no predictor is further from that of mean features; which predictor
-            # that is, the fit's intercept says where columns are centered, else most likely what suits the base rate
-            assert table.rest is not None
-            reach = float(np.linalg.norm(fit.point[:-1]))
-            middle = float(fit.point[-1] * table.scaling if judged.centered else table.rest[0])
-            z = np.asarray(table.rows.matrix() @ fit.point)
-            by_class = judged.seen(z, numbers, middle, reach, shares, source)
-            level, usual = self._odds(middle)
-            if abs(level) <= RARE:
-                rate = float(known[1])
-                found = judged.line(by_class, level, reach, usual, rate, counts.doubt / count)
-                self._judged = middle, *found
+            doubt = counts.doubt / count
+            self._judge(judged, fit, table, numbers, shares, source, float(known[1]), doubt)
         if curvature is not None:
             seen = curvature.draw(table.rows, numbers, fit.point, source)
             self._errors = Errors(fit.point, **fit.released, **seen)
@@ -190,7 +183,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         return fit, table, whole
 
     def _counts(self, budget: Budget, count: int, shares: tuple[float, ...]) -> ClassCounts:
-        """Counts of the classes with the first share of the budget at which a rare one is seen, or the last."""
+        """Class counts with the smallest share of the budget at which a rare class is visible, or the largest."""
         for share in shares:
             made = ClassCounts.of(budget, len(self.classes_), self.noise_precision, share)
             if made.scale <= _RARE * count:
@@ -198,7 +191,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         return made
 
     def _wants_rates(self, counts: ClassCounts, count: int) -> bool:
-        """Whether the ridge shall pull to the rates of the classes. Reads public numbers only."""
+        """Whether the ridge pulls towards the base rates of the classes. Uses public numbers only."""
         if self._asked_scaling == "none" or not self.fit_intercept:
             return False
         return self.solver in ("auto", OBJECTIVE) and counts.scale <= _CLEAR * count
@@ -206,18 +199,48 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
     def _predictor_counts(
         self, budget: Budget, count: int, columns: int, centered: bool
     ) -> PredictorCounts | None:
-        """What probabilities are corrected by; None where they are not. Reads public numbers only."""
+        """Counts that calibrate probabilities, or None. Uses public numbers only."""
         return None
 
+    def _weighed(self, rates: FloatArray, count: int) -> FloatArray:
+        """Rates of the classes, as records of each class count."""
+        if not isinstance(self.class_weight, Mapping):
+            return rates
+        rates = rates * [self.class_weight.get(c, 1.0) for c in self.classes_.tolist()]
+        return np.clip(rates / rates.sum(), 0.5 / count, 1.0 - 0.5 / count)
+
+    def _judge(
+        self,
+        judged: PredictorCounts,
+        fit: erm.Fit,
+        table: Table,
+        numbers: Any,
+        shares: Any,
+        source: Source,
+        rate: float,
+        doubt: float,
+    ) -> None:
+        """Count the fit's own predictors, and keep the line that turns them into log-odds."""
+        # rows are within a norm of 1, so that no predictor is further from that of mean features; which predictor
+        # that is, the fit's intercept says where columns are centered, else most likely what suits the base rate
+        assert table.rest is not None
+        reach = float(np.linalg.norm(fit.point[:-1]))
+        middle = float(fit.point[-1] * table.scaling if judged.centered else table.rest[0])
+        z = np.asarray(table.rows.matrix() @ fit.point)
+        by_class = judged.seen(z, numbers, middle, reach, shares, source)
+        level, usual = self._odds(middle)
+        if abs(level) <= RARE:
+            self._judged = middle, *judged.line(by_class, level, reach, usual, rate, doubt)
+
     def _odds(self, middle: float) -> tuple[float, float]:
-        """The log-odds that a predictor stands for, and how they grow with it thereabouts."""
+        """The log-odds at a predictor, and their slope there."""
         return middle, 1.0
 
     def _straighten(self) -> None:
-        """Turn predictors into log-odds by what was learnt about them."""
+        """Rescale coefficients so that predictors are log-odds, if their slope was learnt."""
 
-    def _curvature(self, budget: Budget, shape: tuple[int, int]) -> Curvature | None:
-        """What intervals need beside the fit; None without them."""
+    def _curvature(self, budget: Budget, shape: tuple[int, int], alike: bool) -> Curvature | None:
+        """The additional release that intervals need; None without them."""
         return None
 
     def _refuse_intervals(self, words: str) -> None:
@@ -225,16 +248,15 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
             raise ValueError(f"intervals=True {words}")
 
     def _solve(self, table: Table, numbers: Any, common: dict[str, Any]) -> erm.Fit:
-        asked = checks.choice(self.solver, "solver", SOLVERS)
+        asked = self.solver
         count = len(self.classes_)
         self.solver_ = OBJECTIVE if asked == "auto" else asked
         self.solver_reason_ = "asked for"
         if asked == "auto":
             noise = "Gamma" if common["budget"].delta == 0.0 else "Gaussian"
             self.solver_reason_ = (
-                f"a smooth loss of a margin with {table.public} {table.unit}s and {table.columns} columns: one "
-                f"{noise} linear term for each classifier, whose noise does not grow with the number "
-                "of steps"
+                f"a smooth margin loss with {table.public} {table.unit}s and {table.columns} columns: one "
+                f"{noise} linear term per classifier, so the noise does not grow with the number of steps"
             )
         rows, names = table.rows, self.classes_
         if numbers is not None:
@@ -257,8 +279,8 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         weighted = weighted and asked != "gradient-descent"
         if count > 2 or weighted or self.regularizer is not None:
             raise ValueError(
-                f"solver={asked!r} takes two classes and no regularizer, and only "
-                f"'gradient-descent' of the others takes weights or groups; use solver={OBJECTIVE!r}"
+                f"solver={asked!r} works for two classes and without regularizer only, and of the other solvers only "
+                f"'gradient-descent' takes weights or groups; use solver={OBJECTIVE!r}"
             )
         if asked == "gradient-descent":
             common |= table.weighting
@@ -270,7 +292,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
 
 
 def _lengthened(fit: erm.Fit, table: Table) -> erm.Fit:
-    """With what a ridge for the direction took of the way from where it pulls to."""
+    """Undo the public factor by which a ridge chosen for the direction shrinks the coefficients."""
     shrunk = fit.released.get("shrunk", 1.0)
     if shrunk == 1.0:
         return fit
@@ -279,7 +301,7 @@ def _lengthened(fit: erm.Fit, table: Table) -> erm.Fit:
 
 
 def _labelled(rows: Any, numbers: Any, norm: float) -> InMemory:
-    """Records with the numbers of their classes; rows that only stand for some may be an array."""
+    """Records with the indices of their classes; in a rehearsal, rows may be a plain array."""
     if not isinstance(rows, InMemory):
         rows = InMemory(rows, form=Form(length=norm / ROOM), clipped=0)
     return replace(rows, labels=numbers)
@@ -291,78 +313,91 @@ class PrivateLogisticRegression(PrivateClassifier):
     Parameters
     ----------
     epsilon : float
-        Privacy parameter epsilon of the budget.
+        Privacy parameter epsilon of the budget. Default: 1.
     delta : float
-        Privacy parameter delta of the budget; 0 asks for pure privacy.
+        Privacy parameter delta of the budget; 0 gives pure differential privacy. Default: 1e-6.
     neighbours : {"zero-out", "replace"}
-        Whether one record is blanked or replaced by another.
+        Whether one record is blanked or replaced by another. Default: "zero-out".
     feature_norm : float or "private"
-        Feature vectors longer than this (Euclidean norm) are scaled down to it, when learning and
-        when predicting. Scale features by what is known of them (`DomainScaler`), not by what they
-        turned out to be. "private" finds an interval of each column and the norm of rows scaled by
-        them with a share of the budget, a tenth where records are many.
+        Feature vectors with a larger Euclidean norm are scaled down to it, in training and in prediction. Scale
+        features by numbers that are known without looking at the data (`DomainScaler`). "private" finds an interval of
+        each column, and the norm of the rows after scaling by them, with a share of the budget: a tenth if there are
+        many records, more if there are few. Default: 1.
     classes : list, optional
-        All labels there can be. Without it they are read off the data, with a
-        `reticent.PrivacyLeakWarning` and a caveat in ``guarantee_``.
+        All labels that can occur. Without it they are read from the data, with a `reticent.PrivacyLeakWarning` and a
+        caveat in ``guarantee_``.
     fit_intercept : bool
+        Whether to learn an intercept. Default: True.
     intercept_scaling : float, optional
-        The constant feature that the intercept is learnt from, as a share of ``feature_norm``; noise
-        is calibrated to both together. By default ``p ** -0.25`` for p features, which makes the
-        noise in a prediction least.
+        Size of the constant feature from which the intercept is learnt, relative to ``feature_norm``; noise is
+        calibrated to the norm of both together. Default: ``p ** -0.25`` for p features, which minimises the noise in a
+        prediction.
     influence : float
-        In [1/2, 1]: the largest pull of a record, which the noise is proportional to. 1 is the
-        logistic loss; at the default, 1/2, a record on the wrong side pulls no harder than one at
-        the border (`reticent.losses.CappedLogistic`).
+        Largest slope of the loss, in [1/2, 1]; the noise is proportional to it. 1 is the logistic loss; with 1/2, a
+        misclassified record has no larger gradient than one on the decision boundary
+        (`reticent.losses.CappedLogistic`). Default: 0.5.
     regularizer : float, optional
-        The weight of half the squared coefficients in the *summed* loss, with features in units of
-        ``feature_norm``. By default chosen by theory from the number of records, the number of
-        features and the budget; with ``scaling="auto"`` for the direction of the coefficients, whose
-        length is then restored by a public factor.
+        Coefficient of half the squared norm of the coefficients in the *summed* loss, with features in units of
+        ``feature_norm``. By default it is computed from the numbers of records and features and the budget; with
+        ``scaling="auto"`` it is chosen for the direction of the coefficients, and a public factor restores their
+        length.
     solver : {"auto", "objective-perturbation", "gradient-descent", "output-perturbation"}
-        ``solver_`` says which one "auto" took, and ``solver_reason_`` why.
+        Solver; ``solver_`` names the one that "auto" chose, and ``solver_reason_`` says why. Default: "auto".
     class_weight : dict or "balanced", optional
-        Weights by class, 1 where a class is not named; they are public. "balanced" counts the classes
-        with noise, out of the same budget, and gives each record the count of the rarest class over
-        that of its own.
+        Public weights by class, 1 for classes not listed. "balanced" counts the classes with noise, within the same
+        budget, and weights each record by the count of the rarest class divided by that of its own.
     weight_bound : float
-        What ``sample_weight`` is clipped to, from above; noise is proportional to it.
+        Upper bound to which ``sample_weight`` is clipped; noise is proportional to it. Default: 1.
     max_records : int, optional
-        How many of a person's records count, the first ones, where ``fit`` is given ``groups``; by
-        default each of a person's m records has the weight 1/m.
+        With ``groups`` in ``fit``: number of records of a person that count; later ones are ignored. Default: None;
+        each of a person's m records then has weight 1/m.
     noise_precision : {"lattice", "float"}
-        "float" is for simulations.
+        "lattice" rounds noisy values to a lattice, so that floating-point rounding reveals nothing; "float" is for
+        simulations, and ``guarantee_`` says so. Default: "lattice".
     verbose : int
-        Whether to show progress.
+        Whether to show progress. Default: 0.
     random_state : int or RandomState, optional
-        ``None`` is a cryptographic generator. Anything else is for experiments, and ``guarantee_``
-        says so.
+        None uses a cryptographic generator. Anything else is for experiments, and ``guarantee_`` says so.
     scaling : {"auto", "none"}
-        "auto" spends a small share of the budget, 5 to 17 percent, on means and spreads of the columns, on
-        the norm of rows centered and scaled by them, and on the rates of the classes, where the numbers
-        of records and columns and the budget say that this pays; ``scaling_`` says what was done and
-        why. Coefficients are in the units of the features as they came. With two classes, another 2 to 10
-        percent go to counts of the model's own predictions, which turn predictors into log-odds.
+        "auto" spends 5 to 17 percent of the budget on means and spreads of the columns, on the norm of the rows after
+        centring and scaling, and on the rates of the classes, if the public numbers (records, columns, budget) indicate
+        that this pays; ``scaling_`` says what was done and why. With two classes, another 2 to 10 percent go to counts
+        of the model's own predictions, which turn predictors into log-odds. Coefficients are in the units of the given
+        features. Default: "auto".
     intervals : bool
-        Whether :meth:`summary` shall have what it needs: the curvature of the loss and the products of its
-        scores are released as well, with a quarter of the budget. Two classes, objective perturbation.
+        Whether to release what :meth:`summary` needs, the curvature of the loss and the products of its scores, with a
+        quarter of the budget. Requires two classes and objective perturbation. Default: False.
 
     Attributes
     ----------
-    coef_, intercept_ : arrays of shape (1 or n_classes, n_features) and (1 or n_classes,)
+    coef_ : array of shape (1 or n_classes, n_features)
+        Coefficients, in the units of the features.
+    intercept_ : array of shape (1 or n_classes,)
+        Intercepts.
     classes_ : array
-        Sorted.
+        The classes, sorted.
     guarantee_ : reticent.Guarantee
-        What is promised about all of these; ``guarantee_.explain()`` says why.
-    solver_, solver_reason_, settings_
-        What was run.
+        Guarantee for all of these attributes except ``clipped_``; ``guarantee_.explain()`` says why it holds.
+    solver_ : str
+        Solver that ran.
+    solver_reason_ : str
+        Why that solver was chosen.
+    settings_ : dict
+        Settings of the solver, such as its ridge.
     scaling_ : str
-        Whether features were centered and scaled, and why.
+        Whether features were centred and scaled, and why.
     calibration_ : str
-        What predictors were multiplied by to be log-odds, or "none": where records are few for the budget, a class is
+        Factor that turned predictors into log-odds, or "none" if there are too few records for the budget, a class is
         rare, or weights or a regularizer were given.
     clipped_ : ClipCounts
-        How many records were beyond the bounds. A diagnostic that reads private data: do not
-        publish it. Pickles leave it out.
+        How many records were clipped. A diagnostic that reads private data: do not publish it. Pickles omit it.
+
+    See Also
+    --------
+    OnlineLogisticRegression : Learns from a stream of records.
+    PrivateSearchCV : Chooses parameters within one budget.
+    reticent.erm.objective_perturbation : The default solver.
+
 
     Examples
     --------
@@ -419,7 +454,7 @@ class PrivateLogisticRegression(PrivateClassifier):
         self.scaling = scaling
         self.intervals = intervals
 
-    def _curvature(self, budget: Budget, shape: tuple[int, int]) -> Curvature | None:
+    def _curvature(self, budget: Budget, shape: tuple[int, int], alike: bool) -> Curvature | None:
         if not parameters.CHECKS["fit_intercept"](self.intervals, "intervals"):
             return None
         if self.solver not in ("auto", OBJECTIVE):
@@ -428,6 +463,8 @@ class PrivateLogisticRegression(PrivateClassifier):
             self._refuse_intervals(
                 f"needs two classes, got {len(self.classes_)}; fit one against the rest"
             )
+        if not alike:
+            self._refuse_intervals("takes no sample_weight, class_weight or groups")
         t = self._constant(shape[1])
         loss = self._loss(self._row_norm(t), plain=False)
         return Curvature.of(budget, loss, shape[1] + (t > 0.0), shape[0], self.noise_precision)
@@ -435,29 +472,39 @@ class PrivateLogisticRegression(PrivateClassifier):
     def summary(
         self, level: float = 0.95, target: str = "parameter", encoder: Any = None
     ) -> Summary:
-        """Coefficients with standard errors and intervals, sampling error and privacy error apart.
+        """Coefficients with standard errors and intervals; sampling and privacy errors are listed separately.
 
-        From what was released only: it spends nothing, and the model's guarantee covers it. Needs
-        ``intervals=True``, and refuses (`NoIntervals`) where noise leaves no interval to trust.
+        It uses released numbers only: it spends nothing, and the model's guarantee covers it. The model must have been
+        fitted with ``intervals=True``.
 
         Parameters
         ----------
         level : float
-            Of the intervals.
+            Nominal coverage of the intervals. Default: 0.95.
         target : {"parameter", "regularised"}
-            What the intervals are about: the minimiser of the expected loss, or of the expected loss with
-            the ridge that was fitted. The estimate of the first is corrected for the ridge, that of the
-            second is ``coef_``.
+            What the intervals are for: the minimiser of the expected loss, or of the expected loss plus the fitted
+            ridge. The estimate of the first is corrected for the ridge; that of the second is ``coef_``.
+            Default: "parameter".
         encoder : reticent.tables.Encoder, optional
-            What made the features of a table with a schema. Coefficients are then those of the table's columns,
-            per unit of a number and of each value of a category against the first one that the schema lists.
+            Encoder that made the features. Coefficients are then those of the table's own columns: per unit of a
+            number, and for each value of a category relative to the first one in the schema.
+
+        Returns
+        -------
+        Summary
+            Estimates, standard errors and intervals; prints as a table.
+
+        Raises
+        ------
+        NoIntervals
+            If the noise is too large for reliable intervals.
         """
         check_is_fitted(self)
         errors = getattr(self, "_errors", None)
         if errors is None:
             raise ValueError(
-                "a summary needs a model that was fitted with intervals=True, which releases curvature and "
-                "products of scores too; fitting again spends the budget again"
+                "summary needs a model that was fitted with intervals=True, which also releases curvature and "
+                "products of scores; fitting again spends the budget again"
             )
         checks.choice(target, "target", TARGETS)
         carried = self._carried(self._constant_feature, encoder)
@@ -487,7 +534,7 @@ class PrivateLogisticRegression(PrivateClassifier):
     def _odds(self, middle: float) -> tuple[float, float]:
         if self.influence_ == 1.0:
             return middle, 1.0
-        # within the standard deviation of logistic noise, where most of what there is to tell lies
+        # the mean slope within one standard deviation of the logistic distribution
         loss = CappedLogistic(self.influence_)
         low, here, high = logit(loss.probability(middle + _TYPICAL * np.arange(-1.0, 2.0)))
         return float(here), float(high - low) / (2.0 * _TYPICAL)
@@ -509,7 +556,18 @@ class PrivateLogisticRegression(PrivateClassifier):
         return CappedLogistic(self.influence).predictor(rates)
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Probabilities of the classes; those of several classifiers are divided by their sum."""
+        """Class probabilities; with more than two classes, one-against-the-rest probabilities scaled to sum to 1.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Records, clipped as in training.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+            Probabilities, in the order of ``classes_``.
+        """
         z = self._predictors(X)
         return shares(
             expit(z) if self.influence_ == 1.0 else CappedLogistic(self.influence_).probability(z)
@@ -525,53 +583,77 @@ class PrivateLinearSVC(PrivateClassifier):
     Parameters
     ----------
     epsilon : float
-        Privacy parameter epsilon of the budget.
+        Privacy parameter epsilon of the budget. Default: 1.
     delta : float
-        Privacy parameter delta of the budget; 0 asks for pure privacy.
+        Privacy parameter delta of the budget; 0 gives pure differential privacy. Default: 1e-6.
     neighbours : {"zero-out", "replace"}
-        Whether one record is blanked or replaced by another.
-    feature_norm : float
-        Feature vectors longer than this (Euclidean norm) are scaled down to it, when learning and
-        when predicting.
+        Whether one record is blanked or replaced by another. Default: "zero-out".
+    feature_norm : float or "private"
+        Feature vectors with a larger Euclidean norm are scaled down to it, in training and in prediction. "private"
+        finds an interval of each column, and the norm of the rows after scaling by them, with a share of the budget.
+        Default: 1.
     classes : list, optional
-        All labels there can be. Without it they are read off the data, with a
-        `reticent.PrivacyLeakWarning` and a caveat in ``guarantee_``.
+        All labels that can occur. Without it they are read from the data, with a `reticent.PrivacyLeakWarning` and a
+        caveat in ``guarantee_``.
     fit_intercept : bool
-        Whether to learn an intercept.
+        Whether to learn an intercept. Default: True.
     intercept_scaling : float, optional
-        The constant feature that the intercept is learnt from, as a share of ``feature_norm``;
-        noise is calibrated to both together.
+        Size of the constant feature from which the intercept is learnt, relative to ``feature_norm``; noise is
+        calibrated to the norm of both together. Default: ``p ** -0.25`` for p features.
     width : float
-        The hinge's kink is a parabola over margins from 1 - width to 1: noise needs a smooth loss.
+        Width of the parabola that replaces the kink of the hinge, over margins from 1 - width to 1; objective
+        perturbation needs a smooth loss. Default: 1.
     regularizer : float, optional
-        The weight of half the squared coefficients in the summed loss; by default chosen by theory
-        from public numbers.
-    solver : str
-        Which solver; ``solver_`` says which one "auto" took, and ``solver_reason_`` why.
+        Coefficient of half the squared norm of the coefficients in the summed loss. By default it is computed from
+        public numbers.
+    solver : {"auto", "objective-perturbation", "gradient-descent", "output-perturbation"}
+        Solver; ``solver_`` names the one that "auto" chose, and ``solver_reason_`` says why. Default: "auto".
     class_weight : dict or "balanced", optional
-        Weights by class, 1 where a class is not named; "balanced" counts the classes privately.
+        Public weights by class, 1 for classes not listed; "balanced" counts the classes with noise, within the same
+        budget.
     weight_bound : float
-        What ``sample_weight`` is clipped to, from above; noise is proportional to it.
+        Upper bound to which ``sample_weight`` is clipped; noise is proportional to it. Default: 1.
     max_records : int, optional
-        At most so many records of one person count.
+        With ``groups`` in ``fit``: number of records of a person that count; later ones are ignored. Default: None;
+        each of a person's m records then has weight 1/m.
     noise_precision : {"lattice", "float"}
-        Noise on a lattice leaks nothing through rounding; "float" is for simulations, and the
-        guarantee says so.
+        "lattice" rounds noisy values to a lattice, so that floating-point rounding reveals nothing; "float" is for
+        simulations, and ``guarantee_`` says so. Default: "lattice".
     verbose : int
-        Whether to show progress.
+        Whether to show progress. Default: 0.
     random_state : int or RandomState, optional
-        None is a cryptographic generator. Anything else is for experiments, and ``guarantee_`` says
-        so.
+        None uses a cryptographic generator. Anything else is for experiments, and ``guarantee_`` says so.
     scaling : {"auto", "none"}
-        "auto" spends a small share of the budget, 5 to 17 percent, on means and spreads of the columns, on
-        the norm of rows centered and scaled by them, and on the rates of the classes, where the numbers
-        of records and columns and the budget say that this pays; ``scaling_`` says what was done and
-        why. Coefficients are in the units of the features as they came.
+        "auto" spends 5 to 17 percent of the budget on means and spreads of the columns, on the norm of the rows after
+        centring and scaling, and on the rates of the classes, if the public numbers (records, columns, budget) indicate
+        that this pays; ``scaling_`` says what was done and why. Coefficients are in the units of the given features.
+        Default: "auto".
 
     Attributes
     ----------
-    coef_, intercept_, classes_, guarantee_, solver_, solver_reason_, settings_, clipped_
-        As in `PrivateLogisticRegression`.
+    coef_ : array of shape (1 or n_classes, n_features)
+        Coefficients, in the units of the features.
+    intercept_ : array of shape (1 or n_classes,)
+        Intercepts.
+    classes_ : array
+        The classes, sorted.
+    guarantee_ : reticent.Guarantee
+        Guarantee for all of these attributes except ``clipped_``.
+    solver_ : str
+        Solver that ran.
+    solver_reason_ : str
+        Why that solver was chosen.
+    settings_ : dict
+        Settings of the solver, such as its ridge.
+    scaling_ : str
+        Whether features were centred and scaled, and why.
+    clipped_ : ClipCounts
+        How many records were clipped. A diagnostic that reads private data: do not publish it.
+
+    See Also
+    --------
+    PrivateLogisticRegression : Estimates probabilities too.
+
 
     Examples
     --------

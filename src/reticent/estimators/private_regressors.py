@@ -1,12 +1,11 @@
 """Private linear regression and LASSO on a table, with scikit-learn's interface.
 
-Least squares from noisy sufficient statistics, with rounds of clipped residuals where delta > 0
-(docs/algorithms/sufficient-statistics.md), or objective perturbation of Huber's loss; the LASSO by Frank-Wolfe
-steps to noisily chosen corners of the l1 ball (docs/algorithms/frank-wolfe.md), whose noise grows
-with the logarithm of the number of features only.
+Linear regression uses noisy sufficient statistics, followed by rounds of clipped residuals if delta > 0
+(docs/algorithms/sufficient-statistics.md), or objective perturbation of Huber's loss. The LASSO uses Frank-Wolfe steps
+to privately chosen vertices of the l1 ball (docs/algorithms/frank-wolfe.md), whose noise grows only with the logarithm
+of the number of features.
 
-Labels are moved and scaled from ``label_bounds`` to [-1, 1] before anything is learnt; radius and
-regularizer are in those units.
+Labels are mapped from ``label_bounds`` to [-1, 1] before learning; ``radius`` and ``regularizer`` are in those units.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import scipy.sparse as sp
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from reticent import checks, erm
+from reticent import erm
 from reticent.erm.groups import Groups
 from reticent.erm.problem import IGNORANCE
 from reticent.erm.rounded_sums import UNIT, UNITS
@@ -28,12 +27,11 @@ from reticent.estimators import parameters
 from reticent.estimators.bounds import SHARE, Search, counted
 from reticent.estimators.finding import label_bounds, warn_of_flat_labels
 from reticent.estimators.label_scale import LabelScale, moved
-from reticent.estimators.mixins import Bounded, FiniteLabels, FloatArray, lazily
+from reticent.estimators.mixins import Bounded, FiniteLabels, FloatArray, lazily, real_labels
 from reticent.estimators.private import PrivateEstimator, Table
 from reticent.estimators.scaling import NoisySum, too_large
 from reticent.estimators.summary import Moments, NoIntervals, SquaredLabels, Summary, summarise
 from reticent.estimators.units import clip_entries
-from reticent.estimators.validation import real_labels
 from reticent.losses import ClipCounts, Huber, Squared
 from reticent.losses.records import row_norms
 from reticent.privacy import Budget, Guarantee
@@ -47,23 +45,23 @@ LASSO_SOLVERS = ("auto", "frank-wolfe", STATISTICS)
 _METHODS = {BOOSTED: "boosted", STATISTICS: "joint", "adassp": "adassp"}
 _SPREAD = 100.0
 _LEVELS = (0.01, 0.03, 0.1, 0.3)
-"""Of the budget for the sum of the labels: the first at which it is clear, else the last."""
+"""Shares of the budget for the sum of the labels: the first at which the noise is small enough, else the last."""
 _CLEAR, _TELLING = 0.05, 0.5
-"""Noise on the mean label, in units of the half of its bounds, that is clear, and that still tells something."""
+"""Noise on the mean label, relative to half the width of its bounds: small enough, and the most that is useful."""
 _LIKELY = 1.0 / 3.0
-"""The likely distance of the mean label from the middle of its bounds, in the same units."""
+"""Assumed standard deviation of the mean label around the middle of its bounds, in the same units."""
 _RISK = 0.1
-"""What noise may cost a fit of labels that were moved and scaled, as a share of what the zero decision loses. Labels
-fill their bounds then, and their variance is a quarter of the largest at most: between a quarter of both."""
+"""Share of the loss at zero that noise may cost a fit of centred and scaled labels. Such labels fill their bounds, and
+their variance is at most a quarter of the largest possible; the share lies between a quarter of both."""
 _ROUNDS = 196.0
 """Rounds of residuals are for tables where n mu is so large: below that noise on their sums of squares hides from them
 how much smaller than labels residuals are (docs/algorithms/sufficient-statistics.md)."""
 _MOST_COLUMNS = 2000
-"""More columns than this make a matrix of products that is slow to solve with."""
+"""Above this number of columns, solving with the matrix of products is too slow."""
 
 
 class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
-    """What the two regressors share."""
+    """Base of `PrivateLinearRegression` and `PrivateLasso`."""
 
     _moved = False
     """Whether the labels of the last fit were moved by what was released about them."""
@@ -74,16 +72,21 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
         Parameters
         ----------
         X : array, data frame, sparse matrix or table of `reticent.tables.open`
-            The records. Single precision, memory maps and files are read as they are.
+            Records. Arrays in single precision, memory maps and files are read without a copy.
         y : array, or labels of `reticent.tables.open`
-            Their labels.
+            Labels.
         sample_weight : array, optional
-            Clipped to [0, ``weight_bound``].
+            Weights of the records, clipped to [0, ``weight_bound``].
         groups : array, optional
-            An id of its person for each record (whole numbers, text or bytes). All records of one person
-            are then protected together, and the number of persons is public.
+            Id of the person of each record (integers, text or bytes). All records of one person are then protected
+            together, and the number of persons is public.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(), self._paying():
             self._forget()
             X, y = lazily(X, y)
             if isinstance(X, Lazy):
@@ -91,7 +94,7 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
             X, y = self._features(X, y, reset=True, numeric=True)
             y = real_labels(column_or_1d(y, warn=True))
             common = self._common()
-            given, bound = self._weights(sample_weight, X.shape[0], None, 1.0)
+            given, bound = self._weights(sample_weight, X.shape[0])
             persons = Groups.of(groups, X.shape[0], self.max_records)
             count = X.shape[0] if persons is None else persons.count
             counts = counted(given, persons)
@@ -146,10 +149,10 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
             self._set_units(X, counts, search, source, scaling)
             labels, beyond = self._to_unit(y, found)
             middle, size = 0.0, 1.0
-            table = replace(self._table(X, sample_weight, None, 1.0), groups=persons)
+            table = replace(self._table(X, given, bound), groups=persons)
             if level is not None:
                 total = level.draw(sum_of_labels(labels, counts), source)
-                # pulled to the middle where noise is as large as what is likely
+                # shrink towards the middle by the ratio of the assumed variance to the total
                 trust = _LIKELY**2 / (_LIKELY**2 + (level.deviation / count) ** 2)
                 rest = np.clip(trust * total / count, -1.0, 1.0)
                 if self._moved:
@@ -200,11 +203,11 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
         return FiniteLabels(*self._bounds)
 
     def _squared_labels(self, budget: Budget) -> SquaredLabels | None:
-        """What intervals need beside the fit; None without them."""
+        """The additional release that intervals need; None without them."""
         return None
 
     def _label_sum(self, budget: Budget, count: int) -> NoisySum | None:
-        """The sum of the labels, from which the intercept starts; None where it does not."""
+        """The noisy sum of the labels, from which the intercept starts; None if it starts from 0."""
         return None
 
     def _moves(self, budget: Budget, count: int, columns: int) -> bool:
@@ -212,9 +215,9 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
         return False
 
     def _squared(self, table: Table, labels: Any) -> tuple[Squared, Any, Any, dict[str, Any]]:
-        """The loss, the records and how they count.
+        """The loss, the records, their labels and their weighting.
 
-        Weights go into records and labels as their square roots, unless persons are protected.
+        Unless persons are protected, records and labels are multiplied by the square roots of the weights.
         """
         if table.groups is not None:
             return Squared(feature_norm=table.norm), table.rows, labels, table.weighting
@@ -233,18 +236,18 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
 
 
 def sum_of_labels(labels: FloatArray, weights: Any) -> FloatArray:
-    """The sum of labels within [-1, 1], before noise; null records have the weight 0."""
+    """The sum of labels in [-1, 1], before noise; null records have weight 0."""
     return np.array([np.sum(labels if weights is None else labels * weights)])
 
 
 def products_survive(
     budget: Budget, count: int, columns: int, unit: str = "record"
 ) -> tuple[bool, str]:
-    """Whether noise leaves A'A useful, and a sentence that says so. Reads public numbers only.
+    """Whether the noise leaves A'A useful, and a sentence that says so. Uses public numbers only.
 
-    The noise's largest eigenvalue is about ``2 sqrt(p) F^2 / mu``, and A'A has the mean eigenvalue
-    ``n F^2 / p`` where features fill the ball; of real features the eigenvalues spread over two orders
-    of magnitude, and the small ones must survive too.
+    The largest eigenvalue of the noise is about ``2 sqrt(p) F^2 / mu``, and the mean eigenvalue of A'A is ``n F^2 / p``
+    if every row has norm F. Eigenvalues of real features spread over two orders of magnitude, and the small ones must
+    exceed the noise too.
     """
     moved = math.sqrt(budget.sensitivity(1.0))
     entry = moved / budget.mu if budget.delta > 0.0 else moved * columns / budget.epsilon
@@ -262,63 +265,80 @@ class PrivateLinearRegression(PrivateRegressor):
     Parameters
     ----------
     epsilon : float
-        Privacy parameter epsilon of the budget.
+        Privacy parameter epsilon of the budget. Default: 1.
     delta : float
-        Privacy parameter delta of the budget; 0 asks for pure privacy.
+        Privacy parameter delta of the budget; 0 gives pure differential privacy. Default: 1e-6.
     neighbours : {"zero-out", "replace"}
-        Whether one record is blanked or replaced by another.
+        Whether one record is blanked or replaced by another. Default: "zero-out".
     feature_norm : float or "private"
-        Feature vectors longer than this (Euclidean norm) are scaled down to it. "private" finds an
-        interval of each column and the norm of rows scaled by them with a share of the budget, a
-        tenth where records are many; features then need no scaling.
+        Feature vectors with a larger Euclidean norm are scaled down to it. "private" finds an interval of each column,
+        and the norm of the rows after scaling by them, with a share of the budget: a tenth if there are many records,
+        more if there are few. Features then need no scaling. Default: 1.
     label_bounds : (low, high) or "private"
-        Labels beyond these are clipped, and predictions stay within. State what is known, not what
-        the labels turned out to be; "private" finds them with a share of the budget.
+        Labels beyond these bounds are clipped, and predictions stay within them. State bounds that are known without
+        looking at the data; "private" finds them with a share of the budget. Default: (-1, 1).
     fit_intercept : bool
-        Whether to learn an intercept.
+        Whether to learn an intercept. Default: True.
     weight_bound : float
-        What ``sample_weight`` is clipped to, from above; noise is proportional to it.
+        Upper bound to which ``sample_weight`` is clipped; noise is proportional to it. Default: 1.
     noise_precision : {"lattice", "float"}
-        Noise on a lattice leaks nothing through rounding; "float" is for simulations, and the guarantee
-        says so.
+        "lattice" rounds noisy values to a lattice, so that floating-point rounding reveals nothing; "float" is for
+        simulations, and ``guarantee_`` says so. Default: "lattice".
     verbose : int
-        Whether to show progress.
+        Whether to show progress. Default: 0.
     random_state : int or RandomState, optional
-        None is a cryptographic generator. Anything else is for experiments, and ``guarantee_`` says so.
+        None uses a cryptographic generator. Anything else is for experiments, and ``guarantee_`` says so.
     intercept_scaling : float, optional
-        The constant feature that the intercept is learnt from, as a share of ``feature_norm``; by default
-        what is best for sufficient statistics, about ``(2 p) ** -0.25``.
+        Size of the constant feature from which the intercept is learnt, relative to ``feature_norm``; noise is
+        calibrated to the norm of both together. By default the best value for sufficient statistics, about
+        ``(2 p) ** -0.25`` for p features.
     max_records : int, optional
-        How many of a person's records count, the first ones, where ``fit`` is given ``groups``; by
-        default each of a person's m records has the weight 1/m.
+        With ``groups`` in ``fit``: number of records of a person that count; later ones are ignored. Default: None;
+        each of a person's m records then has weight 1/m.
     regularizer : float, optional
-        A fixed ridge of the summed loss, labels and features scaled. By default sufficient
-        statistics choose it after the release, from what was released.
+        Fixed ridge of the summed loss, with scaled labels and features. By default sufficient statistics choose it
+        from what they have released.
     solver : str
         "auto", "boosted-statistics", "sufficient-statistics", "adassp", "objective-perturbation" or
-        "gradient-descent". "auto" takes boosted statistics, or objective perturbation where records are few for
-        the budget and the columns; where delta = 0, sufficient statistics if
-        noise leaves A'A useful; and else, or with more than 2,000 columns, objective perturbation of
-        Huber's loss. That depends on the numbers of records and columns and on the budget alone;
-        ``solver_reason_`` says why.
-
+        "gradient-descent". "auto" chooses boosted statistics, or objective perturbation if there are few records for
+        the budget; if delta = 0, sufficient statistics, provided that the noise leaves A'A useful; otherwise, or with
+        more than 2,000 columns, objective perturbation of Huber's loss. The choice depends on the numbers of records
+        and columns and on the budget only; ``solver_reason_`` says why. Default: "auto".
     intervals : bool
-        Whether :meth:`summary` shall have what it needs: the sum of squared labels is released as well,
-        with a twentieth of the budget, the solver is sufficient statistics, and features are not scaled.
+        Whether to release what :meth:`summary` needs, the sum of squared labels, with a twentieth of the budget. The
+        solver is then sufficient statistics, and features are not scaled. Default: False.
     scaling : {"auto", "none"}
-        "auto" spends a small share of the budget, 4 to 16 percent (and up to 30 on the mean label alone where
-        there are a few hundred records and epsilon is small), on means and spreads of the columns, on
-        the norm of rows centered and scaled by them, and on the mean label, where the numbers of records
-        and columns and the budget say that this pays; ``scaling_`` says what was done and why. With delta = 0,
-        2 to 7 percent more go to how far labels are from their mean, which noise is then proportional to.
-        Coefficients are in the units of the features as they came.
+        "auto" spends 4 to 16 percent of the budget on means and spreads of the columns, on the norm of the rows after
+        centring and scaling, and on the mean label (up to 30 percent on the mean label alone with a few hundred records
+        and a small epsilon), if the public numbers (records, columns, budget) indicate that this pays; ``scaling_``
+        says what was done and why. With delta = 0, another 2 to 7 percent go to the distance of labels from their mean,
+        to which noise is then proportional. Coefficients are in the units of the given features. Default: "auto".
 
     Attributes
     ----------
     coef_ : array of shape (n_features,)
+        Coefficients, in the units of the features.
     intercept_ : float
-    guarantee_, solver_, solver_reason_, scaling_, settings_, clipped_
-        As in `PrivateLogisticRegression`.
+        Intercept; the middle of the label bounds if ``fit_intercept=False``.
+    guarantee_ : reticent.Guarantee
+        Guarantee for all of these attributes except ``clipped_``; ``guarantee_.explain()`` says why it holds.
+    solver_ : str
+        Solver that ran.
+    solver_reason_ : str
+        Why that solver was chosen.
+    scaling_ : str
+        Whether features were centred and scaled, and why.
+    settings_ : dict
+        Settings of the solver.
+    clipped_ : ClipCounts
+        How many records were clipped. A diagnostic that reads private data: do not publish it. Pickles omit it.
+
+    See Also
+    --------
+    PrivateLasso : For many more features than records.
+    OnlineLinearRegression : Learns from a stream of records.
+    reticent.erm.sufficient_statistics : The default solver.
+
 
     Examples
     --------
@@ -370,18 +390,18 @@ class PrivateLinearRegression(PrivateRegressor):
         self.scaling = scaling
 
     _bends = False
+    _solvers = LINEAR_SOLVERS
 
-    def _table(self, X: Any, sample_weight: Any, factors: FloatArray | None, most: float) -> Table:
-        """Rows that are too long after scaling count less, with their labels: a line stays a line."""
+    def _table(self, X: Any, weights: FloatArray | None, bound: float) -> Table:
+        """Scale down rows that are too long after scaling, with constant and label: linear relations persist."""
         if self._units.first is None:
-            return super()._table(X, sample_weight, factors, most)
+            return super()._table(X, weights, bound)
         self._units = replace(self._units, weighed=True)
         constant, norm = self._constant(X.shape[1]), self._units.norm
         made = self._units.scaled(np.ascontiguousarray(X, np.float64))
         shares = np.minimum(1.0, norm / np.maximum(row_norms(made), norm))
         rows = Form(norm, 1.0, constant).applied(made)
         rows[:, X.shape[1] :] *= shares[:, None]
-        weights, bound = self._weights(sample_weight, X.shape[0], factors, most)
         scaled = int(np.count_nonzero(shares < 1.0))
         return Table(
             rows, self._row_norm(constant), constant, weights, bound, scaled, factors=shares
@@ -422,31 +442,41 @@ class PrivateLinearRegression(PrivateRegressor):
         )
 
     def summary(self, level: float = 0.95, encoder: Any = None) -> Summary:
-        """Coefficients with standard errors and intervals, sampling error and privacy error apart.
+        """Coefficients with standard errors and intervals; sampling and privacy errors are listed separately.
 
-        From what was released only: it spends nothing, and the model's guarantee covers it. Needs
-        ``intervals=True``, and refuses (`NoIntervals`) where noise leaves no interval to trust.
+        It uses released numbers only: it spends nothing, and the model's guarantee covers it. The model must have been
+        fitted with ``intervals=True``.
 
         Parameters
         ----------
         level : float
-            Of the intervals.
+            Nominal coverage of the intervals. Default: 0.95.
         encoder : reticent.tables.Encoder, optional
-            What made the features of a table with a schema. Coefficients are then those of the table's columns,
-            per unit of a number and of each value of a category against the first one that the schema lists.
+            Encoder that made the features. Coefficients are then those of the table's own columns: per unit of a
+            number, and for each value of a category relative to the first one in the schema.
+
+        Returns
+        -------
+        Summary
+            Estimates, standard errors and intervals; prints as a table.
+
+        Raises
+        ------
+        NoIntervals
+            If the noise is too large for reliable intervals.
         """
         check_is_fitted(self)
         moments = getattr(self, "_moments", None)
         if moments is None:
             raise ValueError(
-                "a summary needs a model that was fitted with intervals=True, which releases the sum of "
-                "squared labels too; fitting again spends the budget again"
+                "summary needs a model that was fitted with intervals=True, which also releases the sum of "
+                "squared labels; fitting again spends the budget again"
             )
         low, high = self._bounds
         half, middle = 0.5 * high - 0.5 * low, 0.5 * low + 0.5 * high
         if not half > 0.0:
             raise NoIntervals(
-                f"there are no intervals where no label but {low:g} stood out of the noise; state label_bounds"
+                f"no intervals: no label but {low:g} stood out from the noise; state label_bounds"
             )
         carried = self._carried(self._constant_feature, encoder, half, middle)
         about = (
@@ -457,12 +487,12 @@ class PrivateLinearRegression(PrivateRegressor):
 
     def _scaling(self, columns: int) -> float:
         if self.intercept_scaling is None and self.fit_intercept:
-            # Noise on A'A grows with the squared norm: (1 + t^2)^2 (p + 1/t^2) is least here.
+            # Noise on A'A grows with the squared norm: this t minimises (1 + t^2)^2 (p + 1/t^2).
             return math.sqrt((math.sqrt(1.0 + 8.0 * columns) - 1.0) / (4.0 * columns))
         return super()._scaling(columns)
 
     def _chosen(self, budget: Budget, table: Table) -> tuple[str, str]:
-        """The solver for a table of this shape, and why. Reads public numbers only."""
+        """The solver for a table of this shape, and why. Uses public numbers only."""
         if table.columns > _MOST_COLUMNS:
             return OBJECTIVE, f"{table.columns} columns are too many for a matrix of products"
         if budget.delta > 0.0 and self._moved:
@@ -472,15 +502,15 @@ class PrivateLinearRegression(PrivateRegressor):
             )
         if budget.delta > 0.0:
             return BOOSTED, (
-                "delta > 0: rounds of residuals add up like Gaussian noise, and noise is proportional to the "
+                "delta > 0: rounds of residuals compose like Gaussian noise, and the noise is proportional to the "
                 "size of residuals instead of that of labels"
             )
-        # Without delta every round would pay in full, and one release is better.
+        # With delta = 0 the epsilons of all rounds would add up, and one release is better.
         fine, words = products_survive(budget, table.public, table.columns, table.unit)
         return (STATISTICS if fine else OBJECTIVE), words
 
     def _solve(self, table: Table, labels: Any, common: dict[str, Any]) -> erm.Fit:
-        asked = checks.choice(self.solver, "solver", LINEAR_SOLVERS)
+        asked = self.solver
         self.solver_, self.solver_reason_ = asked, "asked for"
         if asked == "auto":
             self.solver_, self.solver_reason_ = self._chosen(common["budget"], table)
@@ -508,7 +538,7 @@ class PrivateLinearRegression(PrivateRegressor):
             )
         if self.regularizer is not None:
             raise ValueError(
-                f"solver={self.solver_!r} takes no regularizer; use solver={STATISTICS!r}"
+                f"solver={self.solver_!r} does not support regularizer; use solver={STATISTICS!r}"
             )
         return erm.gradient_descent(
             huber,
@@ -526,45 +556,62 @@ class PrivateLasso(PrivateRegressor):
     Parameters
     ----------
     epsilon : float
-        Privacy parameter epsilon of the budget.
+        Privacy parameter epsilon of the budget. Default: 1.
     delta : float
-        Privacy parameter delta of the budget; 0 asks for pure privacy.
+        Privacy parameter delta of the budget; 0 gives pure differential privacy. Default: 1e-6.
     radius : float, optional
-        The largest sum of absolute coefficients, with labels scaled to [-1, 1] and features in
-        units of ``feature_norm``. By default it grows with the number of records and the budget, from 1 to
-        16, and is less than 1 where these say that noise would choose the coefficients of a larger one.
+        Largest sum of absolute coefficients, with labels scaled to [-1, 1] and features in units of ``feature_norm``.
+        By default it grows with the number of records and the budget, from 1 to 16, and is below 1 if noise would
+        determine the coefficients within a larger ball.
     neighbours : {"zero-out", "replace"}
-        Whether one record is blanked or replaced by another.
-    feature_norm : float
-        The largest absolute value of any *single* feature; larger ones are clipped. Over an l1 ball
-        nothing else about a record matters. "private" finds it with a share of the budget.
-    label_bounds : (low, high)
-        Labels beyond these are clipped, and predictions stay within.
+        Whether one record is blanked or replaced by another. Default: "zero-out".
+    feature_norm : float or "private"
+        Largest absolute value of any *single* feature; larger ones are clipped. Over an l1 ball the noise depends on
+        nothing else about a record. "private" finds it with a share of the budget. Default: 1.
+    label_bounds : (low, high) or "private"
+        Labels beyond these bounds are clipped, and predictions stay within them. "private" finds them with a share of
+        the budget. Default: (-1, 1).
     fit_intercept : bool
-        Whether to learn an intercept.
+        Whether to learn an intercept. Default: True.
     steps : int, optional
-        Of Frank-Wolfe; by default as many as balance the two parts of the bound on the excess risk.
+        Number of Frank-Wolfe steps. By default it balances the two parts of the bound on the excess risk.
     solver : {"auto", "frank-wolfe", "sufficient-statistics"}
-        "auto" takes sufficient statistics where there are few features and many records, else
-        Frank-Wolfe.
+        "auto" chooses sufficient statistics for few features and many records, else Frank-Wolfe. Default: "auto".
     weight_bound : float
-        What ``sample_weight`` is clipped to, from above; noise is proportional to it.
+        Upper bound to which ``sample_weight`` is clipped; noise is proportional to it. Default: 1.
     max_records : int, optional
-        How many of a person's records count, the first ones, where ``fit`` is given ``groups``; by
-        default each of a person's m records has the weight 1/m.
+        With ``groups`` in ``fit``: number of records of a person that count; later ones are ignored. Default: None;
+        each of a person's m records then has weight 1/m.
     noise_precision : {"lattice", "float"}
-        Noise on a lattice leaks nothing through rounding; "float" is for simulations, and the
-        guarantee says so.
+        "lattice" rounds noisy values to a lattice, so that floating-point rounding reveals nothing; "float" is for
+        simulations, and ``guarantee_`` says so. Default: "lattice".
     verbose : int
-        Whether to show progress.
+        Whether to show progress. Default: 0.
     random_state : int or RandomState, optional
-        None is a cryptographic generator. Anything else is for experiments, and ``guarantee_`` says
-        so.
+        None uses a cryptographic generator. Anything else is for experiments, and ``guarantee_`` says so.
 
     Attributes
     ----------
-    coef_, intercept_, guarantee_, solver_, solver_reason_, settings_, clipped_
-        As in `PrivateLinearRegression`.
+    coef_ : array of shape (n_features,)
+        Coefficients, in the units of the features.
+    intercept_ : float
+        Intercept.
+    guarantee_ : reticent.Guarantee
+        Guarantee for all of these attributes except ``clipped_``; ``guarantee_.explain()`` says why it holds.
+    solver_ : str
+        Solver that ran.
+    solver_reason_ : str
+        Why that solver was chosen.
+    settings_ : dict
+        Settings of the solver, such as radius and steps.
+    clipped_ : ClipCounts
+        How many records were clipped. A diagnostic that reads private data: do not publish it. Pickles omit it.
+
+    See Also
+    --------
+    PrivateLinearRegression : Better for few features and many records.
+    reticent.erm.frank_wolfe : The solver for many features.
+
 
     Examples
     --------
@@ -611,7 +658,7 @@ class PrivateLasso(PrivateRegressor):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _table(self, X: Any, sample_weight: Any, factors: FloatArray | None, most: float) -> Table:
+    def _table(self, X: Any, weights: FloatArray | None, bound: float) -> Table:
         norm, constant = self._units.norm, self._constant(X.shape[1])
         X = self._units.scaled(X)
         values = X.data if sp.issparse(X) else X
@@ -623,8 +670,7 @@ class PrivateLasso(PrivateRegressor):
                 if sp.issparse(X)
                 else beyond.any(axis=1).sum()
             )
-        weights, bound = self._weights(sample_weight, X.shape[0], factors, most)
-        # entries are within [-1, 1] then, so that no row is as long as this
+        # entries are within [-1, 1], so no row is as long as this
         form = Form(norm, 2.0 * math.sqrt(X.shape[1]), constant)
         rows = form.applied(clip_entries(X, norm))
         return Table(rows, self._row_norm(constant), constant, weights, bound, scaled)
@@ -633,8 +679,8 @@ class PrivateLasso(PrivateRegressor):
         inner = X.records(y, Form(), self._check_of_labels())
         if inner.units != UNITS:
             raise TypeError(
-                "PrivateLasso does not read arrays of a device: its bound on rounding is that of the host's sums. "
-                "Copy the table to the host, or use PrivateLinearRegression"
+                "PrivateLasso does not support arrays on a device, because its rounding bound holds for sums on the "
+                "host only. Copy the table to the host, or use PrivateLinearRegression"
             )
         norm = self._units.norm
         clipped = int(summed(inner.map(CountBeyond(norm)))[0])
@@ -647,6 +693,7 @@ class PrivateLasso(PrivateRegressor):
         return 1.0
 
     _by_entries = True  # clipped: entries, not rows
+    _solvers = LASSO_SOLVERS
 
     def _sizes(self, X: Any) -> FloatArray:
         largest = abs(X).max(axis=1)
@@ -660,7 +707,7 @@ class PrivateLasso(PrivateRegressor):
         return (first.replace("features clipped to norm", "each feature clipped to"), *rest)
 
     def _solve(self, table: Table, labels: Any, common: dict[str, Any]) -> erm.Fit:
-        asked = checks.choice(self.solver, "solver", LASSO_SOLVERS)
+        asked = self.solver
         given = self.radius
         radius = None if given is None else parameters.CHECKS["radius"](given, "radius")
         ball = L1Ball(table.columns, 1.0 if radius is None else radius)  # of sufficient statistics
@@ -670,13 +717,13 @@ class PrivateLasso(PrivateRegressor):
             fine, words = products_survive(
                 common["budget"], table.public, table.columns, table.unit
             )
-            # Corners cost about sqrt(log p) of noise, products of features about p^(3/2).
+            # The noise is about sqrt(log p) for vertices and about p^(3/2) for products of features.
             self.solver_ = STATISTICS if fine else "frank-wolfe"
             self.solver_reason_ = words
         if self.solver_ == "frank-wolfe":
             bounded: Any = loss
             if table.groups is not None or table.weights is None:  # else weights are in the records
-                # the same for residuals within 1, and slopes that do not grow with the radius
+                # equal to the squared loss for residuals within 1; its slope does not grow with the radius
                 bounded = Huber(1.0, feature_norm=loss.feature_norm)
             fit = erm.frank_wolfe(
                 bounded, None, rows, targets, steps=self.steps, radius=radius, **weighting, **common
@@ -692,7 +739,7 @@ class PrivateLasso(PrivateRegressor):
         return erm.sufficient_statistics(wide, ball, rows, targets, **weighting, **common)
 
     def _rival(self, table: Table, budget: Budget, fit: erm.Fit) -> str:
-        """Below which length of rows a dense solver is better, by bounds on what noise costs either way."""
+        """A remark on the length of rows below which a dense solver is better, by bounds on both errors."""
         known: Any = fit.trace.settings
         size, steps = float(known["radius"]), float(known["steps"])
         count, columns = table.public, table.columns
@@ -701,7 +748,7 @@ class PrivateLasso(PrivateRegressor):
         cost = 2.0 * size**2 / steps + size * corner * math.log(2.0 * columns) / count
         noise = columns / budget.epsilon if pure else math.sqrt(columns) / budget.mu
         length = cost * count / (noise * size)
-        # as short as a row with one feature; or a rehearsal, before a norm is found
+        # no row with an entry of 1 is that short; in a rehearsal no norm has been found yet
         if length <= 1.0 or not hasattr(self, "_units"):
             return ""
         return (

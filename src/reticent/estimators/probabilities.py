@@ -1,11 +1,12 @@
-"""The slope that turns a private model's predictors into log-odds, from noisy counts of its own predictions.
+"""Turn a private model's predictors into log-odds, with a slope learnt from noisy counts of its own predictions.
 
-A private fit has the wrong scale even where its direction is right: its ridge is set for data that are hard to tell
-apart, noise lengthens it, and a capped loss has another link. One number mends that, and it is learnt from counts of
-both classes in intervals of the predictor, each of which a record is in once. Where columns were not centered, nobody
-knows which predictor stands for the base rate, and a second number is learnt. Why and when: docs/algorithms/scaling.md.
+The coefficients of a private fit can have the wrong length even if their direction is right: its ridge is chosen for
+data that are hard to separate, noise adds length, and the capped loss has a different link. One factor corrects that.
+It is learnt from counts of both classes in intervals of the predictor; every record is in one interval. If columns were
+not centred, the log-odds at the middle are unknown and are learnt too. See docs/algorithms/scaling.md.
 
-What is counted depends on a record and on what was released before; all the rest is computed from the noisy counts.
+The interval of a record depends only on the record and on earlier releases; everything else is post-processing of the
+noisy counts.
 """
 
 from __future__ import annotations
@@ -24,41 +25,41 @@ from reticent.noise import Source
 from reticent.privacy import Budget, Release
 
 _MANY, _FEW = 16, 4
-"""Intervals of the predictor: where columns are centered and noise is small beside so many counts, and elsewhere."""
+"""Number of intervals: if columns are centred and the noise is small enough for that many counts, and otherwise."""
 _NEAR = 0.5
-"""Where the inner two of few intervals end, in units of what rows of norm 1 have in a random direction."""
+"""Boundary of the inner two of few intervals, in units of the predictor of a row of norm 1 in a random direction."""
 _WITHIN, _BEYOND = 0.25, 0.9
-"""Typical predictors on both sides of that end, in the same unit."""
+"""Typical predictors on both sides of that boundary, in the same unit."""
 _FINE = 0.5
-"""About how wide those next to the middle are at most; a step of 0.5 in log-odds hides little."""
+"""Approximate largest width of the intervals next to the middle; a step of 0.5 in log-odds loses little."""
 _CLEAR, _TELLING = {_MANY: 0.02, _FEW: 0.125}, 0.25
-"""Noise of all counts together, as a share of the records: small enough, and as much as they may have."""
+"""Noise of the sum of all counts, as a share of the records: small enough, and the most that is accepted."""
 RARE = 6.0
-"""Log-odds of the middle beyond which a class is rare, and a line through the middle says little of even odds."""
+"""Log-odds at the middle beyond which a class is rare, and the slope there says little about even odds."""
 _DOUBT = {_MANY: math.log(2.0), _FEW: math.log(3.0)}
-"""Standard deviation of the logarithm of the slope beforehand: a factor of two, of three where noise is large."""
+"""Prior standard deviation of the logarithm of the slope: a factor of two, or of three if the noise is large."""
 _SHIFT = 1.0
-"""The same of the log-odds at the middle."""
+"""Prior standard deviation of the log-odds at the middle."""
 _ROUGH = 0.02
-"""How far the mean probability over intervals may be off the rate of the class, beside noise."""
+"""Tolerance for the mean probability over intervals against the rate of the class, in addition to noise."""
 
 
 @dataclass(frozen=True)
 class PredictorCounts:
-    """Counts of records by class and predictor, before they are made.
+    """Description of noisy counts of records by class and predictor.
 
     Parameters
     ----------
     count : int
-        Of records, or of persons where these are protected.
+        Number of records, or of persons if persons are protected.
     columns : int
-        Of the table.
+        Number of columns of the table.
     centered : bool
-        Whether the middle of the intervals is known to have the odds that it stands for.
+        Whether columns are centred, so that the log-odds at the middle of the intervals are known.
     pieces : int
         Number of intervals.
     counts : ClassCounts
-        What is released: the places of both classes.
+        The release: one count per class and interval.
 
     Examples
     --------
@@ -81,20 +82,20 @@ class PredictorCounts:
     def of(
         cls, budget: Budget, count: int, columns: int, centered: bool, precision: str
     ) -> Self | None:
-        """As many as are telling, with the first share of the budget at which they are clear; None for none.
+        """As many counts as are useful, with the smallest sufficient share of the budget; None if none are useful.
 
         Parameters
         ----------
         budget : Budget
-            Of which a share is spent.
+            Budget of which a share is spent.
         count : int
-            Of records, or of persons where these are protected.
+            Number of records, or of persons if persons are protected.
         columns : int
-            Of the table.
+            Number of columns of the table.
         centered : bool
-            Whether columns are moved to their means.
+            Whether columns are centred at their means.
         precision : {"lattice", "float"}
-            "float" is for simulations.
+            Where noisy counts lie; "float" is for simulations.
         """
         for pieces in (_MANY, _FEW) if centered else (_FEW,):
             for share in SHARES:
@@ -114,16 +115,16 @@ class PredictorCounts:
 
     @property
     def release(self) -> Release:
-        """What they cost."""
+        """The release of these counts, with its cost."""
         return self.counts.release
 
     def intervals(self, reach: float) -> tuple[FloatArray, FloatArray]:
-        """Where the intervals about 0 meet, and what stands for the predictors in each.
+        """Boundaries of the intervals around 0, and a typical predictor in each.
 
         Parameters
         ----------
         reach : float
-            No predictor is further from the middle.
+            Largest distance of a predictor from the middle.
         """
         if self.pieces == _MANY:
             ends = edges(reach)
@@ -136,21 +137,22 @@ class PredictorCounts:
         self, z: FloatArray, numbers: FloatArray, middle: float, reach: float, weights: FloatArray | None,
         source: Source,
     ) -> FloatArray:  # fmt: skip
-        """Noisy counts, one row for each class: all that is drawn.
+        """Noisy counts, one row per class.
 
         Parameters
         ----------
         z : array
-            The predictor of every record, from its own features and from what was released.
+            Predictor of every record, computed from its own features and from released numbers only.
         numbers : array of int
-            The class of every record, 0 or 1.
-        middle, reach : float
-            The intervals lie about ``middle`` and end at ``middle - reach`` and ``middle + reach``; what is beyond is
-            in the last.
+            Class of every record, 0 or 1.
+        middle : float
+            Middle of the intervals.
+        reach : float
+            The intervals end at ``middle - reach`` and ``middle + reach``; predictors beyond count in the outermost.
         weights : array or None
-            How much each record counts, from `reticent.estimators.bounds.counted`. None: 1 each.
+            Weight of each record in the counts, from `reticent.estimators.bounds.counted`. None: 1 each.
         source : Source
-            Where the noise comes from. The release must have been charged.
+            Generator of the noise. :attr:`release` must have been charged before.
         """
         places = np.searchsorted(self.intervals(reach)[0], np.nan_to_num(z) - middle, side="right")
         seen = self.counts.seen(places + self.pieces * numbers, weights, source)
@@ -159,22 +161,22 @@ class PredictorCounts:
     def line(
         self, seen: FloatArray, level: float, reach: float, usual: float, rate: float, doubt: float
     ) -> tuple[float, float]:
-        """Log-odds at the middle and their slope: posterior means of the first and of the logarithm of the second.
+        """Log-odds at the middle and their slope: posterior means of the former and of the logarithm of the latter.
 
         Parameters
         ----------
         seen : array
-            What :meth:`seen` returned.
+            Noisy counts, from :meth:`seen`.
         level : float
-            The log-odds at the middle of the intervals, or what they are about where columns are not centered.
+            Log-odds at the middle of the intervals; a prior mean if columns are not centred.
         reach : float
-            As given there.
+            Largest distance of a predictor from the middle, as given to :meth:`seen`.
         usual : float
-            What the slope would be if predictors were right already.
+            Slope of predictors that need no correction.
         rate : float
-            Of the second class, as it was released.
+            Released rate of the second class.
         doubt : float
-            Standard deviation of the noise in it.
+            Standard deviation of the noise in ``rate``.
         """
         z = self.intervals(reach)[1]
         many, more = _of_total(seen.sum(axis=0), float(self.count)), seen[1] - seen[0]
@@ -195,7 +197,8 @@ class PredictorCounts:
 
 
 def edges(reach: float) -> FloatArray:
-    """Ends of the intervals about 0: of one width, or narrow in the middle and wide outwards where they reach far.
+    """Boundaries of the intervals around 0: equally spaced, or wider outwards if ``reach`` is large.
+
 
     Examples
     --------
@@ -214,7 +217,7 @@ def edges(reach: float) -> FloatArray:
 
 
 def _of_total(seen: FloatArray, total: float) -> FloatArray:
-    """The nearest counts that are not negative and add up to the total, which is public."""
+    """The nearest non-negative counts that add up to the public total."""
     falling = np.sort(seen)[::-1]
     rest = (np.cumsum(falling) - total) / np.arange(1.0, len(seen) + 1.0)
     return np.maximum(seen - rest[np.flatnonzero(falling > rest)[-1]], 0.0)

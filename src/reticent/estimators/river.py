@@ -1,11 +1,11 @@
-"""The River twins: private linear models that learn one dictionary at a time.
+"""Private linear models with River's interface, which learn from one dictionary at a time.
 
-The same learners as in `reticent.estimators`, behind River's interface (``learn_one``, ``predict_one``,
-``learn_many`` ...). Features are declared, or hashed into a fixed dimension, because the
-dimension of what is released is public and must not depend on who came by.
+The learners are those of `reticent.estimators`. Features are declared, or their names are hashed into a fixed
+dimension, because the dimension of what is released is public and must not depend on the records.
 
-``clone`` is a fresh model and a fresh budget, but ``copy.deepcopy`` and pickles are twins of one
-stream: the first to learn on wins, the others are refused.
+``clone`` makes a fresh model with a fresh budget, but ``copy.deepcopy`` and pickles are twins of one stream: the first
+that learns continues it, and the others are refused.
+
 
 Examples
 --------
@@ -54,7 +54,7 @@ try:
     from river import base
 except ImportError as error:  # pragma: no cover
     raise ImportError(
-        "reticent.estimators.river needs River, which is not installed: pip install river"
+        "reticent.estimators.river needs River; install it with: pip install river"
     ) from error
 
 from reticent.estimators import pipelines
@@ -63,12 +63,12 @@ __all__ = ["OnlineLinearRegression", "OnlineLogisticRegression"]
 
 _VERSION = 2
 _NO_PREDICTORS = np.zeros(1)
-# What is not of one model: classes, modules, functions and kernels.
+# Objects that are shared between models: classes, modules, functions and kernels.
 _SHARED = (type, ModuleType, FunctionType, type(k.sigmoid))
 
 
 class _Online:
-    """What both twins share: a reader of records, and a stream that begins with the first record."""
+    """Base of both River models: a reader of records, and a stream that begins with the first record."""
 
     _stream: Stream | None = None
     person: Any
@@ -79,16 +79,16 @@ class _Online:
 
     @abstractmethod
     def _classes(self) -> int | None:
-        """How many classes there are; None where labels are numbers."""
+        """Number of classes; None if labels are numbers."""
 
     def _prepare(self) -> None:
-        """Check the parameters, at construction: River's models are ready to predict at once."""
+        """Check the parameters at construction, because River's models can predict at once."""
         values = parameters.checked(self._get_params(), private=True)
         parameters.budget(values)
         if (self.person is None) != (parameters.participation(values) is None):
             raise ValueError(
-                f"person={self.person!r} names the field with the person's id, and max_records or min_gap "
-                "says how often a person may take part: give both, or neither"
+                f"person={self.person!r} is the name of the field with the person's id, and max_records or min_gap "
+                "limits how often a person may take part: give both, or neither"
             )
         features = values["features"]
         hashed = features is None
@@ -96,7 +96,7 @@ class _Online:
         self._sparse = chosen(values["learner"], hashed, columns)
         if self._sparse and not hashed:
             raise ValueError(
-                "learner='sparse-leader' hashes the names of features: leave features out and give dimension"
+                "learner='sparse-leader' hashes the names of features; use dimension instead of features"
             )
         self._reader: Declared | Hashed
         self._reader = (
@@ -107,13 +107,13 @@ class _Online:
         self._stream = None
 
     def _values(self, x: Record) -> Any:
-        """The features of a record; the person's id is none of them."""
+        """The features of a record, without the person's id."""
         if self.person is not None and self.person in x:
             x = {name: value for name, value in x.items() if name != self.person}
         return self._reader.one(x)
 
     def _whose(self, x: Record) -> Any:
-        """The person's id, where persons are protected; a bad one is refused before a stream begins."""
+        """The person's id, if persons are protected; an invalid id is refused before a stream begins."""
         if self.person is None:
             return None
         who = x.get(self.person)
@@ -121,13 +121,13 @@ class _Online:
         return who
 
     def _ready(self, first: Any) -> Stream:
-        """The stream, which begins with its first record; refused behind a step that learns from records."""
+        """The stream, which begins with its first record; refused after a pipeline step that learns from records."""
         stream = self._stream
         pipelines.check(self, 2, far=stream is None)
         return self._begin(first) if stream is None else stream
 
     def _begin(self, first: Any) -> Stream:
-        """Spend the budget of a new stream, unless the first records would be refused anyway."""
+        """Charge the budget of a new stream, unless its first records would be refused anyway."""
         if self._sparse:
             if not np.isfinite(first.data if sp.issparse(first) else first[1]).all():
                 raise ValueError("features must be finite")
@@ -153,20 +153,20 @@ class _Online:
 
     @property
     def guarantee(self) -> Guarantee | None:
-        """What is promised about every record, for all predictions together; None before the first."""
+        """Guarantee for every record and all predictions together; None before the first record."""
         return None if self._stream is None else self._stream.guarantee
 
     @property
     def clipped(self) -> ClipCounts:
-        """How many records were beyond the bounds. Reads private data: do not publish."""
+        """How many records were clipped. Reads private data: do not publish it."""
         return ClipCounts(0, 0, 0) if self._stream is None else self._stream.clipped
 
     @property
     def _raw_memory_usage(self) -> int:
-        """Bytes that the model holds, for River's reports of memory.
+        """Bytes that the model holds, for River's memory reports.
 
-        River's own count follows every reference. A compiled kernel leads it through the whole compiler, which holds
-        weak references to what may be gone by then.
+        River's own count follows every reference. From a compiled kernel that leads through the whole compiler, which
+        holds weak references to objects that may be gone by then.
         """
         seen: dict[int, Any] = {}
         pending: list[Any] = [self]
@@ -187,19 +187,19 @@ class _Online:
         return (None, 0) if self._stream is None else self._stream.position
 
     def state(self) -> dict[str, Any]:
-        """All that is needed to go on as if nothing had happened, as plain data for `reticent.save_state`.
+        """Everything that is needed to continue exactly from here, as plain data for `reticent.save_state`.
 
-        A secret: it holds clean sums and the key of the noise to come. Of all twins (restored, copied,
-        unpickled) the first to learn on may do so; the others are refused.
+        A secret: it holds clean sums and the key of future noise. Of all restored, copied or unpickled twins in a
+        process, the first that learns may continue the stream; the others are refused.
 
         Returns
         -------
         dict
-            For :meth:`from_state`.
+            Argument of :meth:`from_state`.
         """
         if self._stream is None:
             raise ValueError(
-                f"this {type(self).__name__} has learnt nothing yet and has no state; build it again instead"
+                f"this {type(self).__name__} has learnt nothing yet and has no state; construct it again instead"
             )
         identity, steps = self._position
         parameters = {
@@ -218,17 +218,17 @@ class _Online:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Any:
-        """A model that goes on from a state; refused to learn on if its stream was continued beyond it.
+        """A model that continues from a state; it refuses to learn if the stream was continued beyond this state.
 
         Parameters
         ----------
         state : dict
-            What :meth:`state` returned, or what `reticent.load_state` read.
+            The result of :meth:`state` or of `reticent.load_state`.
 
         Returns
         -------
         model
-            As the one that gave the state.
+            A model equal to the one that gave the state.
         """
         check_kind(state, cls, _VERSION)
         model = cls(**state["parameters"])
@@ -237,10 +237,10 @@ class _Online:
 
     @property
     def weights(self) -> dict[Any, float] | FloatArray:
-        """Coefficients by feature, of one output; else an array of outputs by columns."""
+        """Coefficients by feature, for one output and declared features; else an array of outputs by columns."""
         rows: FloatArray = np.zeros((1, self._reader.columns))
         if self._stream is not None:
-            rows = self._stream.coefficients
+            rows, _ = self._stream.line
         if len(rows) == 1 and isinstance(self._reader, Declared):
             return dict(zip(self._reader.features, rows[0].tolist(), strict=True))
         return rows
@@ -262,7 +262,7 @@ class _Online:
         if self.person is None:
             return None
         if self.person not in X.columns:
-            raise ValueError(f"the records have no column {self.person!r}, the persons' ids")
+            raise ValueError(f"the records need a column {self.person!r} with the persons' ids")
         read(X[self.person])
         return X[self.person]
 
@@ -281,62 +281,69 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
     Parameters
     ----------
     epsilon
-        With ``delta`` and ``neighbours``, the budget for the whole stream; see `reticent.Budget`.
+        Privacy parameter epsilon of the budget for the whole stream. Default: 1.
     delta
-        0 asks for pure privacy.
+        Privacy parameter delta of the budget; 0 gives pure differential privacy. Default: 1e-6.
     neighbours
-        ``"zero-out"`` or ``"replace"``.
+        Whether one record is blanked (``"zero-out"``, the default) or replaced by another (``"replace"``).
     features
-        Names of the features; others are ignored, absent ones are 0. Without it names are hashed.
+        Names of the features; others are ignored, and absent ones are 0. Default: None, which hashes names.
     dimension
-        How many places names are hashed to, where ``features`` is not given.
+        Number of columns to which names are hashed if ``features`` is None. Default: 64.
     classes
-        All labels there can be, known without looking at the data.
+        All labels that can occur, known without looking at the data. Default: (False, True).
     feature_norm
-        Longer feature vectors are scaled down to this Euclidean norm. ``"private"`` finds the scale of each
-        feature and the norm from the first records, which are then not learnt from; a feature that shows up
-        only later gets the median of the scales that were found.
+        Feature vectors with a larger Euclidean norm are scaled down to it. ``"private"`` finds the scale of each
+        feature and the norm from the first records, which are then not learnt from; a feature that appears only later
+        gets the median of the scales. Default: 1.
     fit_intercept
-        Whether to learn an intercept, by a constant feature.
+        Whether to learn an intercept, as the coefficient of a constant feature. Default: True.
     intercept_scaling
-        The constant feature, as a share of ``feature_norm``.
+        Size of the constant feature relative to ``feature_norm``. Default: 0.3.
     influence
-        Gradients are clipped to this share of the longest that they can be; noise is calibrated to it.
+        Gradients are clipped to this fraction of their largest possible norm, and noise is calibrated to it.
+        Default: 0.5.
     ridge
-        Weight of half the squared coefficients in every record's loss, in units of ``feature_norm``; by default
-        none beside the regulariser that the learner chooses, and 0.001 for the sparse leader.
+        Coefficient of half the squared norm of the coefficients in the loss of each record, in units of
+        ``feature_norm``. Default: none in addition to the learner's own regulariser; 0.001 for the sparse leader.
     coefficient_norm
-        The largest Euclidean norm of all coefficients together, in units of ``feature_norm``; by default 50. For
-        the sparse leader it bounds each coefficient by itself, and is 10.
+        Largest Euclidean norm of all coefficients together, in units of ``feature_norm``; the sparse leader bounds each
+        coefficient instead. Default: 50; 10 for the sparse leader.
     learner
-        ``"regularized-leader"``, or ``"sparse-leader"``: time and memory in proportion to what a record holds,
-        with noise in floating point, as the guarantee says. ``"auto"`` takes it for names hashed to more than
-        16,384 places.
+        ``"regularized-leader"``, or ``"sparse-leader"``, which needs time and memory in proportion to the size of a
+        record and has noise in floating point, as the guarantee says. ``"auto"``, the default, chooses the latter for
+        names hashed to more than 16,384 columns.
     horizon
-        How many records there may be; without it the stream is endless, with somewhat more noise.
+        Upper bound on the number of records; without it the stream is endless, with somewhat more noise.
     window
-        Protect each record only while this many come in, its own included, with less noise.
+        Number of outputs for which a record is protected, counting its own; fewer need less noise. Default: for ever.
     fade
-        A promise that fades with age instead of ending; see `reticent.Budget`.
+        A guarantee that weakens with age instead of ending; see `reticent.Budget`.
     person
-        Name of the field that holds the person's id, where persons are protected; it is no feature.
+        Name of the field with the person's id, if persons are protected; it is not used as a feature.
     max_records
-        At most so many records of a person count, on the whole stream or within the window.
+        With persons: largest number of records of a person that count, in the whole stream or within the window.
     min_gap
-        At least so many steps from one record of a person that counts to the next.
+        With persons: least number of steps between two records of the same person that count.
     max_persons
-        Upper bound on the persons that are known at a time; by default memory is the limit.
+        Upper bound on the number of persons kept track of at a time. Default: None (limited by memory only).
     seed
-        For experiments only; the guarantee says so. None is a cryptographic generator.
+        Seed of the noise, for experiments only; the guarantee says so. None, the default, uses a cryptographic
+        generator.
     scaling
-        ``"auto"`` finds centers and spreads of declared features, and the norm of rows centered and scaled by them,
-        from the first records, which are then not learnt from; where it takes more than a tenth of ``horizon``, or than
-        5,000 records, nothing is scaled.
+        ``"auto"`` finds centres and spreads of declared features, and the norm of the rows after centring and scaling,
+        from the first records, which are then not learnt from; if that takes more than a tenth of ``horizon``, or more
+        than 5,000 records without one, nothing is scaled. Default: ``"none"``.
+
+    See Also
+    --------
+    reticent.estimators.OnlineLogisticRegression : The same model with scikit-learn's interface.
 
     Notes
     -----
-    More than two classes are one softmax in one release at the whole budget; see
+    More than two classes are learnt with one softmax loss in one release with the whole budget; see
     `reticent.estimators.OnlineLogisticRegression`.
+
 
     Examples
     --------
@@ -433,7 +440,7 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
         self._ready(rows).learn(rows, codes, person=who)
 
     def _probabilities(self, z: FloatArray) -> FloatArray:
-        """From linear predictors, one row each, to probabilities of all classes."""
+        """Probabilities of all classes from linear predictors, one row per record."""
         count = len(self._order)
         if self._stream is None:
             return np.full((len(z), count), 1.0 / count)
@@ -451,7 +458,7 @@ class OnlineLogisticRegression(_Online, base.MiniBatchClassifier):
         return dict(zip(self._order, each.tolist(), strict=True))
 
     def predict_one(self, x: Record, **kwargs: Any) -> Any:
-        # called most often of all, so a step less where there is none to take
+        # called most often, so it skips what is not needed
         values, stream = (
             self._reader.one(x) if self.person is None else self._values(x),
             self._stream,
@@ -484,18 +491,62 @@ class OnlineLinearRegression(_Online, base.MiniBatchRegressor):
     Parameters
     ----------
     epsilon
-        As are all that are not listed here, as in :class:`OnlineLogisticRegression`.
+        Privacy parameter epsilon of the budget for the whole stream. Default: 1.
+    delta
+        Privacy parameter delta of the budget; 0 gives pure differential privacy. Default: 1e-6.
+    neighbours
+        Whether one record is blanked (``"zero-out"``, the default) or replaced by another (``"replace"``).
+    features
+        Names of the features; others are ignored, and absent ones are 0. Default: None, which hashes names.
+    dimension
+        Number of columns to which names are hashed if ``features`` is None. Default: 64.
     label_bounds
-        Labels beyond these are clipped, and predictions stay within. ``"private"`` finds them from the first
-        records; predictions are 0 until then.
+        Labels beyond these bounds are clipped, and predictions stay within them. ``"private"`` finds them from the
+        first records; predictions are 0 until then. Default: (-1, 1).
+    feature_norm
+        Feature vectors with a larger Euclidean norm are scaled down to it. ``"private"`` finds the scale of each
+        feature and the norm from the first records, which are then not learnt from. Default: 1.
+    fit_intercept
+        Whether to learn an intercept. Default: True.
+    intercept_scaling
+        Size of the constant feature relative to ``feature_norm``. Default: 0.3.
     influence
-        Gradients are clipped to this share of the longest that they can be; noise is calibrated to it. The
-        quadratic leader has no gradients and does not use it.
+        Gradients are clipped to this fraction of their largest possible norm, and noise is calibrated to it; the
+        quadratic leader ignores it. Default: 0.5.
     ridge
-        As ``coefficient_norm``, for labels scaled to [-1, 1]. By default they are 0 and 16; 0.01 and 3 for the
-        quadratic and the sparse leader.
+        Coefficient of half the squared norm of the coefficients in the loss of each record, with labels scaled to
+        [-1, 1]. Default: 0 in addition to the learner's own regulariser; 0.01 for the quadratic and the sparse leader.
+    coefficient_norm
+        Largest Euclidean norm of the coefficients, with labels scaled to [-1, 1]; the sparse leader bounds each
+        coefficient instead. Default: 16; 3 for the quadratic and the sparse leader.
     learner
-        Or ``"quadratic-leader"``; see `reticent.estimators.OnlineLinearRegression`.
+        ``"auto"``, ``"regularized-leader"``, ``"quadratic-leader"`` or ``"sparse-leader"``; see
+        `reticent.estimators.OnlineLinearRegression`.
+    horizon
+        Upper bound on the number of records; without it the stream is endless, with somewhat more noise.
+    window
+        Number of outputs for which a record is protected, counting its own. Default: for ever.
+    fade
+        A guarantee that weakens with age instead of ending; see `reticent.Budget`.
+    person
+        Name of the field with the person's id, if persons are protected; it is not used as a feature.
+    max_records
+        With persons: largest number of records of a person that count, in the whole stream or within the window.
+    min_gap
+        With persons: least number of steps between two records of the same person that count.
+    max_persons
+        Upper bound on the number of persons kept track of at a time. Default: None (limited by memory only).
+    seed
+        Seed of the noise, for experiments only; the guarantee says so. None, the default, uses a cryptographic
+        generator.
+    scaling
+        ``"auto"`` finds centres and spreads of declared features from the first records, which are then not learnt
+        from. Default: ``"none"``.
+
+    See Also
+    --------
+    reticent.estimators.OnlineLinearRegression : The same model with scikit-learn's interface.
+
 
     Examples
     --------
@@ -555,7 +606,7 @@ class OnlineLinearRegression(_Online, base.MiniBatchRegressor):
         self.scaling = scaling
         self._prepare()
         stated = parameters.OR_PRIVATE["label_bounds"](label_bounds, "label_bounds")
-        # predictions are 0 until bounds are found
+        # predictions are 0 until bounds have been found
         ends: tuple[float, float] = (0.0, 0.0) if stated == parameters.PRIVATE else stated
         self._low, self._high = ends
 
@@ -587,7 +638,7 @@ class OnlineLinearRegression(_Online, base.MiniBatchRegressor):
 
     @property
     def _ends(self) -> tuple[float, float]:
-        """Bounds of the labels, as stated or as found."""
+        """Bounds of the labels, stated or found."""
         found = None if self._stream is None else self._stream.found
         return (self._low, self._high) if found is None or found.labels is None else found.labels
 

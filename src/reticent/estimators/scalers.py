@@ -1,10 +1,8 @@
-"""Scaling of features that does not leak: by declared bounds, or by moments with noise.
+"""Scaling of features that does not leak: by declared bounds, or by noisy moments.
 
-`DomainScaler` reads nothing off the data. `PrivateScaler` releases the sums of features and of their
-squares once, with one joint sensitivity, and standardises by them.
-
-Standardising by the mean and the standard deviation of the data, out of habit, is a release that
-nothing protects, and every promise made after it is void.
+`DomainScaler` uses declared bounds only. `PrivateScaler` releases the sums of the features and of their squares in one
+release with a joint sensitivity, and standardises by them. Standardising by the mean and standard deviation of the data
+would be an unprotected release and would void every guarantee that follows.
 """
 
 from __future__ import annotations
@@ -22,18 +20,25 @@ from reticent.erm.groups import Groups
 from reticent.erm.rounded_sums import UNIT, UNITS, weighted
 from reticent.estimators import parameters
 from reticent.estimators.bounds import Search, counted
-from reticent.estimators.mixins import Charged, FittedEstimator, FloatArray, Unlabelled, lazily
+from reticent.estimators.mixins import (
+    Charged,
+    FittedEstimator,
+    FloatArray,
+    Unlabelled,
+    lazily,
+    set_features,
+    validated,
+)
 from reticent.estimators.units import NARROW
-from reticent.estimators.validation import validated
 from reticent.noise import Source, release
 from reticent.privacy import Budget, Gaussian, Guarantee, Pure, Release, charge
 from reticent.privacy.guarantee import with_details
 from reticent.solve.blocks import AS_IT_IS, Block, Form, InMemory, Lazy, summed
 
 _LEAST = 2.0**-10
-"""The least standard deviation, as a share of half a feature's range."""
+"""Smallest standard deviation, relative to half a feature's range."""
 _SHARE = 0.25
-"""Of this scaler's budget for bounds that nobody knows: of mu squared, or of epsilon."""
+"""Share of this scaler's budget for finding unknown bounds: of mu squared, or of epsilon if delta = 0."""
 
 
 def _limits(bounds: Any, columns: int) -> tuple[FloatArray, FloatArray]:
@@ -49,20 +54,22 @@ def _limits(bounds: Any, columns: int) -> tuple[FloatArray, FloatArray]:
             f"known without looking at the data; got {bounds!r}"
         ) from None
     if not (np.isfinite(lows).all() and np.isfinite(highs).all() and (lows < highs).all()):
-        raise ValueError(f"bounds must be finite and rise in every feature, got {bounds!r}")
+        raise ValueError(
+            f"bounds must be finite, with low < high for every feature, got {bounds!r}"
+        )
     with np.errstate(over="ignore"):
         halves = 0.5 * (highs - lows)
-    # else a feature's place between its bounds is not a number, which would depend on the record
+    # otherwise scaled values could be infinite or nan, depending on the record
     if not (np.isfinite(halves).all() and (halves > np.finfo(float).tiny).all()):
         raise ValueError(
-            f"bounds must be neither farther apart nor closer than a float can hold, got {bounds!r}"
+            f"bounds must have differences that a float can hold, neither infinite nor 0, got {bounds!r}"
         )
     return lows.astype(np.float64), highs.astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """A pass: the sums of features and of their squares, each scaled from its bounds to [-1, 1]."""
+    """Block-wise sums of the features and of their squares, each feature scaled from its bounds to [-1, 1]."""
 
     low: FloatArray
     high: FloatArray
@@ -78,13 +85,24 @@ class Moments:
 
 
 class _Scaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Features moved by ``center_`` and divided by ``scale_``, beyond the bounds clipped."""
+    """Base of the scalers: clips to the bounds, subtracts ``center_`` and divides by ``scale_``."""
 
     center_: FloatArray
     scale_: FloatArray
 
     def transform(self, X: Any) -> Any:
-        """Features clipped to the declared bounds, moved and scaled; of a Dask array, a Dask array."""
+        """Clip features to the bounds, centre and scale them.
+
+        Parameters
+        ----------
+        X : array, Dask array or table of `reticent.tables.open`
+            Features.
+
+        Returns
+        -------
+        array
+            Scaled features; lazy if X is.
+        """
         check_is_fitted(self)
         found = lazily(X)[0]
         if hasattr(found, "mapped"):
@@ -99,15 +117,12 @@ class _Scaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         )
 
     def inverse_transform(self, X: Any) -> FloatArray:
-        """Back to the features' own units."""
+        """Scaled features, mapped back to the features' own units."""
         check_is_fitted(self)
         return np.asarray(X, dtype=np.float64) * self.scale_ + self.center_
 
     def _declare_lazy(self, X: Lazy) -> None:
-        self.n_features_in_ = X.shape[1]
-        self.__dict__.pop("feature_names_in_", None)
-        if X.names is not None:
-            self.feature_names_in_ = np.array(X.names, dtype=object)
+        set_features(self, X)
         self.data_low_, self.data_high_ = _limits(self.bounds, X.shape[1])
 
     def _declare(self, X: Any) -> FloatArray:
@@ -117,21 +132,27 @@ class _Scaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
 
 class DomainScaler(_Scaler):
-    """Scale every feature from declared, public bounds to a ball. Reads nothing off the data.
+    """Scale every feature from declared, public bounds to a ball. Reads nothing from the data.
 
     Parameters
     ----------
     bounds : (low, high)
-        Two numbers, or two vectors with one entry for each feature. Values beyond are clipped.
+        Two numbers, or two vectors with one entry per feature. Values beyond are clipped. Default: (-1, 1).
     norm : float, optional
-        Rows come out with a Euclidean norm of at most this, which is what ``feature_norm`` of the
-        estimators wants. None leaves every feature in [-1, 1].
+        Largest Euclidean norm of the scaled rows, for ``feature_norm`` of the estimators. None scales every feature to
+        [-1, 1]. Default: 1.
 
     Attributes
     ----------
-    center_, scale_ : arrays
+    center_ : array
+        Middle of the bounds of each feature.
+    scale_ : array
+        Divisor of each feature.
 
-    Examples
+    See Also
+    --------
+    PrivateScaler : Scales by means and standard deviations of the data, released with noise.
+
     --------
     >>> from reticent.estimators import DomainScaler
     >>> DomainScaler(([0, 0], [120, 1e5]), norm=None).fit_transform([[60, 1e5], [200, 0]]).tolist()
@@ -143,7 +164,19 @@ class DomainScaler(_Scaler):
         self.norm = norm
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Note the number and the names of the features."""
+        """Store the number and the names of the features.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Features; only their number and names are used.
+        y : ignored
+
+        Returns
+        -------
+        self
+            The fitted scaler.
+        """
         parameters.warn_of_defaults({"bounds": self.bounds})
         X = self._declare(X)
         half = 0.5 * (self.data_high_ - self.data_low_)
@@ -151,39 +184,47 @@ class DomainScaler(_Scaler):
         size = 1.0
         if self.norm is not None:
             norm = parameters.CHECKS["norm"](self.norm, "norm")
-            # a hair less, so that rounding cannot leave a row above the norm
+            # slightly less, so that rounding cannot lift a row above the norm
             size = norm / math.sqrt(X.shape[1]) * (1.0 - 2.0**-40)
         self.scale_ = half / size
         return self
 
 
 class PrivateScaler(_Scaler, Charged):
-    """Standardise features by means and standard deviations that were released with noise.
+    """Standardise features by means and standard deviations released with noise.
 
     Parameters
     ----------
     bounds : (low, high) or "private"
-        As in `DomainScaler`: declared and public. The noise is calibrated to them. "private" finds an
-        interval of each column with a share of this scaler's budget, a quarter where records are
-        many; a column in which nothing is found, or zeros only, comes out as 0.
+        Public bounds, two numbers or two vectors with one entry per feature; values beyond are clipped, and noise is
+        calibrated to the bounds. "private" finds an interval of each column with a share of this scaler's budget: a
+        quarter if there are many records, more if there are few. A column in which nothing but zeros is found is scaled
+        to 0. Default: (-1, 1).
     epsilon : float
-        Privacy parameter epsilon of the budget.
+        Privacy parameter epsilon of the budget. Default: 0.2.
     delta : float
-        Privacy parameter delta of the budget; 0 asks for pure privacy.
+        Privacy parameter delta of the budget; 0 gives pure differential privacy. Default: 1e-6.
     neighbours : {"zero-out", "replace"}
-        Whether one record is blanked or replaced by another.
+        Whether one record is blanked or replaced by another. Default: "zero-out".
     noise_precision : {"lattice", "float"}
-        Noise on a lattice leaks nothing through rounding; "float" is for simulations, and the
-        guarantee says so.
+        "lattice" rounds noisy values to a lattice, so that floating-point rounding reveals nothing; "float" is for
+        simulations, and ``guarantee_`` says so. Default: "lattice".
     random_state : int or RandomState, optional
-        None is a cryptographic generator. Anything else is for experiments, and ``guarantee_`` says
-        so.
+        None uses a cryptographic generator. Anything else is for experiments, and ``guarantee_`` says so.
 
     Attributes
     ----------
-    center_, scale_ : arrays
-        Means and standard deviations, with noise.
+    center_ : array
+        Noisy means.
+    scale_ : array
+        Noisy standard deviations.
     guarantee_ : reticent.Guarantee
+        Guarantee for ``center_`` and ``scale_``, and for the bounds if these were found.
+
+    See Also
+    --------
+    DomainScaler : Scales by declared bounds and spends nothing.
+
 
     Examples
     --------
@@ -221,20 +262,22 @@ class PrivateScaler(_Scaler, Charged):
         Parameters
         ----------
         X : array, Dask array or table of `reticent.tables.open`
-            The records.
+            Records.
         y : ignored
         groups : array, optional
-            An id of its person for each record. All records of one person are then protected
-            together; each of a person's m records has the weight 1/m, and the moments are means over
-            persons, whose number is public.
+            Id of the person of each record. All records of one person are then protected together; each of a person's m
+            records has weight 1/m, and the moments are means over persons, whose number is public.
+
+        Returns
+        -------
+        self
+            The fitted scaler.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(), self._paying():
             return self._fit(X, groups)
 
     def _fit(self, X: Any, groups: Any) -> Self:
-        names = ("epsilon", "delta", "neighbours")
-        values = parameters.checked({name: getattr(self, name) for name in names})
-        budget = Budget(values["epsilon"], values["delta"], values["neighbours"])
+        budget = Budget(self.epsilon, self.delta, self.neighbours)
         checks.choice(self.noise_precision, "noise_precision", ("lattice", "float"))
         private = isinstance(self.bounds, str) and self.bounds == parameters.PRIVATE
         if isinstance(self.bounds, str) and not private:
@@ -242,36 +285,17 @@ class PrivateScaler(_Scaler, Charged):
                 "bounds must be (low, high) that are known without looking at the data, or "
                 f"{parameters.PRIVATE!r} to find them with a share of the budget; got {self.bounds!r}"
             )
-        X = lazily(X)[0]
-        records: Any = None
-        if isinstance(X, Lazy):
-            if private or groups is not None:
-                raise ValueError(
-                    "a table that does not lie in memory takes no groups, and its bounds must be stated; or read "
-                    "it into memory"
-                )
-            parameters.warn_of_defaults({"bounds": self.bounds})
-            self._declare_lazy(X)
-            records = X.records(None, Form(), Unlabelled())
-            if records.units != UNITS:
-                raise TypeError("PrivateScaler does not read arrays of a device; copy to the host")
-        elif private:
-            X = np.asarray(validated(self, X, reset=True, dtype=np.float64))
-        else:
-            parameters.warn_of_defaults({"bounds": self.bounds})
-            X = self._declare(X)
-        persons = Groups.of(groups, X.shape[0], None)
-        if records is None:
-            records = InMemory(X, weights=None if persons is None else persons.factors)
-        count, columns = X.shape[0] if persons is None else persons.count, X.shape[1]
+        records, persons = self._read(lazily(X)[0], groups, private)
+        columns = records.shape[1]
+        count = records.shape[0] if persons is None else persons.count
         source = Source(FittedEstimator._seed(self))
         noise = "gaussian" if budget.delta > 0.0 else "gamma"
         search = None
         if private:
             search = Search.of(budget, count, columns, share=_SHARE, precision=self.noise_precision)
-        # In each feature a record adds v and v^2, with v in [-1, 1]: (1, 1) at most. Of two that replace each other
-        # the difference is at most 2 long, as for 1 and -1 (docs/estimators.md). A person's average of such vectors is
-        # no longer, nor are two averages farther apart: a set and its convex hull are equally wide.
+        # A record adds (v, v^2) per feature, with v in [-1, 1]: at most (1, 1). The difference of two such pairs has
+        # norm at most 2, attained at 1 and -1 (docs/estimators.md). A person's average lies in the convex hull of such
+        # vectors, whose norm and width are no larger.
         each = math.sqrt(2.0) if budget.neighbours == "zero-out" else 2.0
         moved = each * math.sqrt(columns)
         moved *= 1.0 + 4.0 * UNITS * UNIT * count
@@ -298,9 +322,9 @@ class PrivateScaler(_Scaler, Charged):
         )
         charge(guarantee, "private scaler")
         if search is not None:
-            found = search.intervals(X, counted(None, persons), source)
+            found = search.intervals(records.rows, counted(None, persons), source)
             self.data_low_, self.data_high_ = found.low, found.high
-        # halves, for found bounds may be farther apart than a double can say
+        # halved, because found bounds may be farther apart than the largest double
         half = 0.5 * self.data_high_ - 0.5 * self.data_low_
         center = 0.5 * self.data_low_ + 0.5 * self.data_high_
         empty = half <= NARROW
@@ -309,7 +333,7 @@ class PrivateScaler(_Scaler, Charged):
         seen = release.noisy(sums, scale, source, noise=noise, precision=self.noise_precision)
         mean = np.clip(seen[:columns] / count, -1.0, 1.0)
         variance = seen[columns:] / count - mean * mean
-        # Below the noise a variance says nothing, and dividing by it would blow features up.
+        # A variance below its noise carries no information, and dividing by it would blow features up.
         doubt = scale * (1.0 if noise == "gaussian" else math.sqrt(size + 1.0)) / count
         self.center_ = center + half * mean
         self.scale_ = half * np.sqrt(np.clip(variance, max(doubt, _LEAST**2), 1.0))
@@ -321,6 +345,27 @@ class PrivateScaler(_Scaler, Charged):
         lines += () if persons is None else (persons.words,)
         self.guarantee_ = with_details(guarantee, lines)
         return self
+
+    def _read(self, X: Any, groups: Any, private: bool) -> tuple[Any, Groups | None]:
+        """The records, and the persons that they are of; the bounds of columns are known then, unless private."""
+        if not private:
+            parameters.warn_of_defaults({"bounds": self.bounds})
+        if isinstance(X, Lazy):
+            if private or groups is not None:
+                raise ValueError(
+                    "a table that does not lie in memory takes no groups, and its bounds must be stated; or read "
+                    "it into memory"
+                )
+            self._declare_lazy(X)
+            records = X.records(None, Form(), Unlabelled())
+            if records.units != UNITS:
+                raise TypeError("PrivateScaler does not read arrays of a device; copy to the host")
+            return records, None
+        X = np.asarray(validated(self, X, reset=True, dtype=np.float64))
+        if not private:
+            self.data_low_, self.data_high_ = _limits(self.bounds, X.shape[1])
+        persons = Groups.of(groups, X.shape[0], None)
+        return InMemory(X, weights=None if persons is None else persons.factors), persons
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,11 +1,11 @@
-"""Features centered and scaled by what is released about them, out of the estimator's own budget.
+"""Centre and scale features by noisy moments, released within the estimator's own budget.
 
-Rows within ``feature_norm`` are divided by it; the sums of their entries and of their squares are released once. Every
-column is then moved to its mean and divided by the square root of its standard deviation, and rows are clipped to a
-norm that a stated share of them stays within, from one noisy histogram. Sensitivities, and why these choices:
-docs/algorithms/scaling.md.
+Rows are clipped to ``feature_norm`` and divided by it, and the sums of their entries and of the squares of these are
+released once. Every column is then centred at its mean and divided by the square root of its standard deviation, and
+rows are clipped to a norm that a given share of them stays within, found from one noisy histogram. Sensitivities and
+the reasons for these choices: docs/algorithms/scaling.md.
 
-Whether any of this is done depends on public numbers alone: the shape of the table and the budget.
+Whether any of this is done depends on public numbers only: the shape of the table and the budget.
 """
 
 from __future__ import annotations
@@ -25,45 +25,50 @@ from reticent.privacy import Budget, Gaussian, Laplace, Release
 from reticent.solve.blocks import block_size, ends, summed
 
 _SHARES = (0.02, 0.05, 0.1)
-"""Of the budget for the moments, of mu squared or of epsilon: the first at which they are clear, else the last."""
+"""Shares of the budget for the moments, of mu squared or of epsilon: the first that makes noise small, else the
+last."""
 _NORMS = (0.01, 0.02, 0.05)
-"""The same for the counts of row norms; where none is telling, the root mean square of the norms takes their place."""
+"""The same for the counts of row norms; if none makes them useful, the root mean square of the norms replaces the
+norm found from them."""
 _BEYOND = 0.4
-"""The largest share of the rows that may be clipped."""
+"""Largest share of the rows that may be clipped."""
 _PRICE = 16.0
-"""The share falls with the noise: so many times the noise of all means together, times the root of the columns."""
+"""The share of clipped rows falls with the noise: it is this times the norm of the noise on all means times the root of
+the number of columns."""
 _TELLING = 0.1
-"""Noise may be this share of the rows."""
+"""Counts of row norms are used if their noise is at most this share of the rows."""
 _CLEAR, _ENOUGH = 0.25, 0.4
-"""Noise of a variance may be this share of 1/p, of counts of the rows to be clipped; that of all means, of a row."""
+"""Limits on noise: of a variance relative to 1/p and of counts relative to the rows to be clipped; and of all means
+relative to a row."""
 _POWER = 0.5
-"""Columns are divided by this power of their standard deviation."""
+"""Columns are divided by their standard deviation to this power."""
 _DOUBT = 2.0
-"""A variance counts for at least so many standard deviations of its noise."""
+"""A variance is taken to be at least this many standard deviations of its noise."""
 _EDGES = 2.0 ** np.linspace(-2.0, 3.0, 21)
-"""Of the histogram, in units of the root mean square r of the norms: at most 1/k^2 of them are beyond k r."""
+"""Bin edges of norms, in units of their root mean square r; at most 1/k^2 of the norms exceed k r."""
 _MOST_NUMBERS = 2**23
-"""A table with more entries is read as it is, without a copy in double precision."""
+"""A table with more entries is read without a copy in double precision, and not scaled."""
 
 
 @dataclass(frozen=True)
 class NoisySum:
-    """A sum over the records with noise, before it is made.
+    """Description of a noisy sum over the records.
 
     Parameters
     ----------
     words : str
-        What it is of.
+        Name of the release in the guarantee.
     moved : float
-        How far one record moves it: Euclidean norm for Gaussian noise, 1-norm for Laplace noise.
+        Sensitivity: Euclidean norm for Gaussian noise, 1-norm for Laplace noise.
     size : int
-        How many numbers it has.
+        Number of entries.
     scale : float
-        Of the noise.
+        Scale of the noise.
     noise : {"gaussian", "laplace"}
-        Its kind.
+        Distribution of the noise.
     precision : {"lattice", "float"}
-        "float" is for simulations.
+        Where noisy values lie; "float" is for simulations.
+
 
     Examples
     --------
@@ -90,7 +95,7 @@ class NoisySum:
         largest: float,
         precision: str = "lattice",
     ) -> Self:
-        """One that takes a share of a budget; its entries are at most ``largest``."""
+        """A sum that spends ``share`` of a budget; its entries are at most ``largest`` in absolute value."""
         pure = budget.delta == 0.0
         noise = "laplace" if pure else "gaussian"
         level = budget.epsilon * share if pure else budget.mu * math.sqrt(share)
@@ -102,12 +107,12 @@ class NoisySum:
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of the noise on one number."""
+        """Standard deviation of the noise on one entry."""
         return self.scale * (1.0 if self.noise == "gaussian" else math.sqrt(2.0))
 
     @property
     def release(self) -> Release:
-        """What it costs."""
+        """The release, with its cost."""
         kind = Gaussian if self.noise == "gaussian" else Laplace
         words = "Gaussian, standard deviation" if self.noise == "gaussian" else "Laplace, scale"
         return Release(
@@ -115,21 +120,22 @@ class NoisySum:
         )
 
     def draw(self, total: FloatArray, source: Source) -> FloatArray:
-        """The sum with noise. The release must have been charged."""
+        """The noisy sum. :attr:`release` must have been charged before."""
         return release.noisy(total, self.scale, source, noise=self.noise, precision=self.precision)
 
 
 def moments_sensitivity(columns: int, weight: float, budget: Budget) -> float:
-    """How far one row a of norm at most 1 moves the sums of a and of ``weight`` times its squares.
+    """Joint sensitivity of the sums of rows a of norm at most 1 and of ``weight`` times their squared entries.
 
     Parameters
     ----------
     columns : int
-        The length of a row.
+        Length of a row.
     weight : float
-        Of the squares, at least ``sqrt(1/2)``.
+        Weight of the squares, at least ``sqrt(1/2)``.
     budget : Budget
-        Euclidean norm where delta > 0, else the 1-norm.
+        Determines the norm (Euclidean if delta > 0, else the 1-norm) and the neighbouring relation.
+
 
     Examples
     --------
@@ -145,22 +151,23 @@ def moments_sensitivity(columns: int, weight: float, budget: Budget) -> float:
 
 @dataclass(frozen=True)
 class Scaling:
-    """What scaling will release; public, decided before a record is read.
+    """Description of what scaling releases. Uses public numbers only.
 
     Parameters
     ----------
     count : int
-        Of records, or of persons where these are protected.
+        Number of records, or of persons if persons are protected.
     columns : int
-        Of the table.
+        Number of columns of the table.
     weight : float
-        Of the squares beside the entries.
+        Weight of the squares relative to the entries.
     beyond : float
-        The share of the rows that may be clipped.
+        Share of the rows that may be clipped.
     moments : NoisySum
         Sums of entries and of squares.
     norms : NoisySum or None
-        Counts of row norms; None where they would be lost in noise.
+        Counts of row norms; None if noise would swamp them.
+
 
     Examples
     --------
@@ -188,28 +195,29 @@ class Scaling:
         forced: bool = False,
         frugal: bool = False,
     ) -> tuple[Scaling | None, str]:
-        """The scaling of a table of this shape, or None; and why. Reads public numbers only.
+        """The scaling of a table of this shape, or None; and the reason. Uses public numbers only.
 
         Parameters
         ----------
         budget : Budget
-            Of which shares are spent.
+            Budget of which shares are spent.
         count : int
-            Of records, or of persons where these are protected.
+            Number of records, or of persons if persons are protected.
         columns : int
-            Of the table.
+            Number of columns of the table.
         precision : {"lattice", "float"}
-            "float" is for simulations.
+            Where noisy values lie; "float" is for simulations.
         bent : bool
-            Whether rows beyond the norm are bent, or count less with their labels, which a line does not mind.
+            Whether rows beyond the norm are clipped; else they are scaled down together with their labels, which leaves
+            linear relations intact. Default: True.
         shares : two tuples
-            Shares of the budget to choose from for the moments and for the counts of row norms.
+            Shares of the budget to choose from, for the moments and for the counts of row norms.
         forced : bool
-            Whether to scale however large the noise is.
+            Whether to scale however large the noise is. Default: False.
         frugal : bool
-            Whether counts that are telling are enough, however few rows shall be clipped.
+            Whether to spend no more on the counts of row norms than makes them useful. Default: False.
         """
-        # the noise in a variance is least where mean and deviation are both 1 / sqrt(columns)
+        # this weight minimises the noise in a variance if mean and deviation are both 1 / sqrt(columns)
         weight = max(1.0, (0.5 * math.sqrt(columns)) ** (1.0 / 3.0))
         moved = moments_sensitivity(columns, weight, budget) * ROOM
         moved *= 1.0 + 4.0 * UNITS * UNIT * count
@@ -229,7 +237,7 @@ class Scaling:
         words = f"noise of norm {shift:.3g} on the means of {columns} columns is"
         if shift > _ENOUGH and not forced:
             return None, f"{words} not small beside rows of norm 1"
-        # what noise costs is linear in the norm, and what clipping costs falls with the share beyond it
+        # the error from noise is linear in the norm, and the error from clipping falls with the share beyond it
         noise = columns / budget.epsilon if budget.delta == 0.0 else math.sqrt(columns) / budget.mu
         price = _PRICE * math.sqrt(columns) * budget.sensitivity(noise) / count
         beyond = min(_BEYOND, price) if bent else _BEYOND
@@ -240,7 +248,7 @@ class Scaling:
             tried = NoisySum.of(
                 "counts of row norms", budget, share, moved, len(_EDGES) + 1, 2.0 * count, precision
             )
-            # the counts of half a dozen pieces are added
+            # up to about six counts are added
             noise = tried.deviation * math.sqrt(6.0) / count
             if noise <= _TELLING:
                 norms = tried
@@ -251,28 +259,28 @@ class Scaling:
 
     @property
     def clear(self) -> bool:
-        """Whether means, variances and norms are told apart from their noise."""
+        """Whether means, variances and norms are clearly larger than their noise."""
         each = self.moments.deviation / self.count
         fine = each / self.weight <= _CLEAR / self.columns
         return fine and each * math.sqrt(self.columns) <= 0.5 * _ENOUGH and self.norms is not None
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        """What is released, with its cost."""
+        """All releases, with their costs."""
         both = (self.moments, self.norms)
         return tuple(one.release for one in both if one is not None)
 
     def sums(self, X: Any, norm: float, weights: Any) -> FloatArray:
-        """What :attr:`moments` adds noise to: sums of rows within the norm, and of their squares.
+        """The sums to which :attr:`moments` adds noise: of clipped and divided rows, and of their squared entries.
 
         Parameters
         ----------
         X : array
-            Finite.
+            Records; all values must be finite.
         norm : float
-            What rows are clipped to, and divided by.
+            Norm to which rows are clipped and by which they are divided.
         weights : array or None
-            How much each record counts. None: 1 each.
+            Weight of each record. None: 1 each.
         """
         counts = np.ones(X.shape[0]) if weights is None else weights
         parts = []
@@ -283,23 +291,23 @@ class Scaling:
         return summed(parts)
 
     def units(self, X: Any, norm: float, weights: Any, source: Source) -> Units:
-        """Center, scale and norm of the features.
+        """Centre, scale and norm of the features.
 
         Parameters
         ----------
         X : array
-            Finite.
+            Records; all values must be finite.
         norm : float
-            What rows are clipped to first.
+            Norm to which rows are clipped first.
         weights : array or None
-            How much each record counts, from `reticent.estimators.bounds.counted`. None: 1 each.
+            Weight of each record, from `reticent.estimators.bounds.counted`. None: 1 each.
         source : Source
-            Where the noise comes from. What :attr:`releases` says must have been charged.
+            Generator of the noise. :attr:`releases` must have been charged before.
         """
         p = self.columns
         seen = self.moments.draw(self.sums(X, norm, weights), source) / self.count
         mean = np.clip(seen[:p], -1.0, 1.0)
-        # the noise of a mean is part of its square, and of what the distances from it are
+        # the noise of a mean adds its variance to the squared mean and to the distances from it
         own = (self.moments.deviation / self.count) ** 2
         variance = seen[p:] / self.weight - mean * mean + own
         doubt = self.moments.deviation / (self.weight * self.count)
@@ -320,12 +328,15 @@ class Scaling:
 def counts_of_norms(
     X: Any, norm: float, mean: FloatArray, scale: FloatArray, edges: FloatArray, weights: Any
 ) -> FloatArray:
-    """How many rows, clipped to a norm, centered and scaled, are as long as each interval between edges says."""
+    """Counts of rows by norm, in the intervals between edges, after clipping, centring and scaling."""
     rows = unit_rows(np.ascontiguousarray(X, np.float64), norm)[0]
     places = np.searchsorted(edges, row_norms((rows - mean) / scale))
     return np.bincount(places, weights, len(edges) + 1).astype(np.float64)
 
 
 def too_large(count: int, columns: int) -> bool:
-    """Whether a table is read as it is; of persons their number counts, since that of their records is not public."""
+    """Whether a table is too large to be scaled.
+
+    With persons, ``count`` is their number, because the number of their records is not public.
+    """
     return count * columns > _MOST_NUMBERS

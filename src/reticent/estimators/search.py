@@ -1,9 +1,9 @@
-"""Parameters chosen privately: the best of a random number of private fits, by a private score.
+"""Choose parameters privately: the best of a random number of private fits, by a private score.
 
 Each run draws a candidate, fits it on all records and scores it on them with noise; the number of runs is geometric.
-Only the winner is shown. The price is that of one run, its score included, at about ``delta / (expected fits)``, and
-a little for choosing (`reticent.privacy.BestOf`): much less than the sum over all candidates that a grid search
-costs. Proofs, and when not to tune at all: docs/algorithms/private-search.md.
+Only the winner is released. The search costs as much as one run, including its score, at about ``delta / (expected
+fits)``, plus a small amount for the choice (`reticent.privacy.BestOf`): much less than the sum over all candidates that
+a grid search costs. Proofs, and when not to tune at all: docs/algorithms/private-search.md.
 """
 
 from __future__ import annotations
@@ -46,46 +46,46 @@ from reticent.privacy import (
 from reticent.privacy.curves import Curve
 
 SCORE_SHARE = 0.1
-"""Of one run's budget, for its score: of mu squared, or of epsilon where delta = 0."""
+"""Share of the budget of a run for its score: of mu squared, or of epsilon if delta = 0."""
 MARGIN = 2.0
-"""Standard deviations of its noise by which a score must beat that of the estimator's own settings."""
+"""Margin, in standard deviations of its noise, by which a score must exceed that of the estimator's own settings."""
 _STEPS = 2.0**-20
 _TRIES = 40
 _USED = 0.998
-"""Of the budget a search uses at least this share."""
+"""A search uses at least this share of its budget."""
 
 
 @dataclass(frozen=True)
 class _Price:
-    """What a search will cost; public."""
+    """The cost of a search. Uses public numbers only."""
 
-    run: Budget  # of one run, its score included
-    fit: Budget  # of its fit
-    scale: float  # of the noise on its score
-    costs: dict[int, Curve]  # of the fits, by the numbers of the candidates that take part
+    run: Budget  # of one run, including its score
+    fit: Budget  # of the fit of a run
+    scale: float  # of the noise on the score
+    costs: dict[int, Curve]  # of the fits, by candidate
     guarantee: Guarantee
-    own: (
-        int | None
-    )  # the number of the candidate that is the estimator as it was given, if it takes part
-    left_out: tuple[tuple[dict[str, Any], str], ...] = ()  # candidates that do not, and why
+    own: int | None  # index of the candidate that equals the given estimator, if it takes part
+    left_out: tuple[
+        tuple[dict[str, Any], str], ...
+    ] = ()  # candidates that do not take part, and why
 
     def score(self, total: float, source: Source) -> float:
-        """A sum of scores with noise."""
+        """The noisy sum of scores."""
         noise = "laplace" if self.run.delta == 0.0 else "gaussian"
         return float(release.noisy(np.array([total]), self.scale, source, noise=noise)[0])
 
     @property
     def others(self) -> list[int]:
-        """The numbers of the candidates that are not the estimator's own settings."""
+        """Indices of the candidates that differ from the estimator's own settings."""
         return [number for number in self.costs if number != self.own]
 
     @property
     def margin(self) -> float:
-        """By which a sum of scores must beat that of the estimator's own settings."""
+        """Margin by which a sum of scores must exceed that of the estimator's own settings."""
         return MARGIN * self.scale * (math.sqrt(2.0) if self.run.delta == 0.0 else 1.0)
 
     def draw(self, source: Source) -> int:
-        """A candidate's number: the estimator's own settings in every other run on average, else any alike."""
+        """Draw a candidate: the estimator's own settings with probability 1/2, else any other uniformly."""
         others = self.others
         if self.own is None or not others:
             return list(self.costs)[below(source, len(self.costs))]
@@ -94,14 +94,15 @@ class _Price:
 
 
 def tried(share: float, mean: float) -> float:
-    """The probability that a candidate is drawn at all, in a geometric number of runs of that mean.
+    """The probability that a candidate is drawn at least once in a geometric number of runs.
 
     Parameters
     ----------
     share : float
-        The probability that one run draws it.
+        Probability that one run draws it.
     mean : float
-        Of the number of runs.
+        Expected number of runs.
+
 
     Examples
     --------
@@ -113,52 +114,55 @@ def tried(share: float, mean: float) -> float:
 
 
 class PrivateSearchCV(MetaEstimatorMixin, Charged):
-    """Choose parameters of a private estimator, within one budget.
+    """Choose parameters of a private estimator within one budget.
 
     Parameters
     ----------
     estimator : estimator
-        One of `PrivateLogisticRegression`, `PrivateLinearSVC`, `PrivateLinearRegression` and
-        `PrivateLasso`. Its ``epsilon`` and ``delta`` are replaced by those of a run.
+        A `PrivateLogisticRegression`, `PrivateLinearSVC`, `PrivateLinearRegression` or `PrivateLasso`. Its ``epsilon``
+        and ``delta`` are replaced by those of a run.
     grid : dict, or list of dicts
-        Candidates, as in scikit-learn's ``ParameterGrid``. They must be written down without a look at
-        the records. Those that would cost the others too much take no part; :meth:`describe` names them.
-        Name the estimator's own settings among them: every other run on average then tries these, and
-        another candidate wins only by a score that is clearly better, not by noise.
+        Candidates, as in scikit-learn's ``ParameterGrid``, written down without looking at the records. Candidates that
+        would leave too little budget for the others are left out; :meth:`describe` lists them. Include the estimator's
+        own settings: then every other run on average tries these, and another candidate wins only if its score is
+        clearly better than the noise.
     epsilon : float
-        Privacy parameter of the whole search, the winner's fit included.
+        Privacy parameter epsilon of the whole search, including the winner's fit. Default: 1.
     delta : float
-        Privacy parameter of the whole search; 0 asks for pure privacy.
+        Privacy parameter delta of the whole search; 0 gives pure differential privacy. Default: 1e-6.
     neighbours : {"zero-out", "replace"}
-        Whether one record is blanked or replaced between neighbouring tables.
+        Whether one record is blanked or replaced by another. Default: "zero-out".
     fits : float, optional
-        Expected number of runs, above 1; by default twice the number of candidates. A run draws its
-        candidate at random, with replacement. The number of runs is random, has no limit, and stays
-        secret.
+        Expected number of runs, above 1; by default twice the number of candidates. Each run draws its candidate at
+        random, with replacement. The number of runs is random, unbounded, and stays secret.
     verbose : int
-        Whether to say on standard error, before anything is drawn, what the search costs and how many fits
-        to expect.
+        Whether to print the cost and the expected number of fits to standard error before the search. Default: 1.
     random_state : int, optional
-        ``None`` is a cryptographic generator. Anything else is for experiments, and ``guarantee_`` says so.
+        None uses a cryptographic generator. Anything else is for experiments, and ``guarantee_`` says so.
 
     Attributes
     ----------
     best_params_ : dict
-        The winner's.
+        Parameters of the winner.
     best_estimator_ : estimator
-        The winner itself, as it was fitted; nothing is fitted again. Its ``guarantee_`` is that of the whole
-        search, since it was chosen by its score; its ``epsilon`` is that of one fit.
+        The winner as it was fitted; nothing is refitted. Its ``guarantee_`` is that of the whole search, because it was
+        chosen by its score; its ``epsilon`` is that of one fit.
     best_score_ : float
-        The winner's score with noise: the share of records classified correctly, or one minus the mean of
-        squared errors, clipped, in units of the range of the labels. Above the truth, because it won.
+        Noisy score of the winner: accuracy for a classifier; for a regressor, one minus the mean squared error of
+        clipped labels in units of their range. Biased upwards, because it won.
     guarantee_ : reticent.Guarantee
-        What is promised about all of these together.
+        Guarantee for all of these attributes together.
+
+    See Also
+    --------
+    reticent.privacy.BestOf : The cost of the search.
 
     Notes
     -----
-    There are no folds: a score on the records that were learnt from is biased by less than a private fit
-    can remember, and folds would cost records or budget. How long a search takes depends on the secret
-    number of runs; do not let strangers measure it.
+    There are no folds: a private fit depends so little on each record that scoring on the training records adds little
+    bias, and folds would cost records or budget. The running time of a search depends on the secret number of runs; do
+    not let others measure it.
+
 
     Examples
     --------
@@ -202,19 +206,24 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
-        """Search. Each call spends the whole budget; it is charged before anything is drawn.
+        """Search. Each call spends the whole budget, which is charged before anything is drawn.
 
         Parameters
         ----------
         X : array, data frame or sparse matrix of shape (n, p)
             Records.
         y : array of shape (n,)
-            Their labels.
+            Labels.
         groups : array, optional
-            An id of its person for each record (whole numbers, text or bytes). All records of one person
-            are then protected together, in the fits and in their scores, and the number of persons is public.
+            Id of the person of each record (integers, text or bytes). All records of one person are then protected
+            together, in the fits and in their scores, and the number of persons is public.
+
+        Returns
+        -------
+        self
+            The fitted search.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(), self._paying():
             budget, candidates, mean = self._asked()
             made = self._price(budget, candidates, mean, X, y, groups)
             persons = self._persons(y, groups)
@@ -227,13 +236,13 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
             )
             if best is None:
                 raise RuntimeError(
-                    "every fit of the search failed; try the estimator on a table that is not private. "
-                    "The budget was spent"
+                    "every fit of the search failed, and the budget was spent; try the estimator on public or "
+                    "synthetic data first"
                 )
             self.best_score_, number, self.best_estimator_ = best
             self.best_params_ = candidates[number]
             self.guarantee_ = made.guarantee
-            # that of its own fit does not cover that it was chosen
+            # the guarantee of the winner's own fit would not cover that it was chosen
             self.best_estimator_.guarantee_ = made.guarantee
             if is_classifier(self.estimator):
                 self.classes_ = self.best_estimator_.classes_
@@ -241,16 +250,21 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
             return self
 
     def describe(self, X: Any, y: Any, groups: Any = None) -> str:
-        """What a search on such a table would cost, in words; nothing is spent, and only its shape matters.
+        """The cost of a search on such a table, in words. Spends nothing; only the shape of the table matters.
 
         Parameters
         ----------
         X : array, data frame or sparse matrix of shape (n, p)
             Records.
         y : array of shape (n,)
-            Their labels.
+            Labels.
         groups : array, optional
-            An id of its person for each record, where persons are protected.
+            Id of the person of each record, if persons are protected.
+
+        Returns
+        -------
+        str
+            One paragraph.
         """
         budget, candidates, mean = self._asked()
         made = self._price(budget, candidates, mean, X, y, groups)
@@ -264,11 +278,13 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         if not isinstance(self.estimator, PrivateEstimator):
             raise TypeError(
                 "estimator must be one of PrivateLogisticRegression, PrivateLinearSVC, "
-                f"PrivateLinearRegression and PrivateLasso, got {self.estimator!r}; features that need "
-                "scaling are what feature_norm='private' is for"
+                f"PrivateLinearRegression and PrivateLasso, got {self.estimator!r}; to scale features, use "
+                "feature_norm='private' instead of a pipeline"
             )
         if not isinstance(self.grid, Mapping | list | tuple):
-            raise TypeError(f"grid must be a dict of lists, or a list of such, got {self.grid!r}")
+            raise TypeError(
+                f"grid must be a dict of lists or a list of such dicts, got {self.grid!r}"
+            )
         candidates = list(ParameterGrid(self.grid))
         if not candidates:
             raise ValueError(f"grid must have at least one candidate, got {self.grid!r}")
@@ -278,13 +294,13 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         for name in {name for candidate in candidates for name in candidate}:
             if name not in known or name in fixed:
                 raise ValueError(
-                    f"grid names {name!r}; it may name parameters of the estimator other than "
+                    f"grid has the key {name!r}; allowed are parameters of the estimator other than "
                     f"{', '.join(sorted(fixed))}"
                 )
         mean = 2.0 * len(candidates)
         if self.fits is not None:
             mean = checks.number(self.fits, "fits", low=1.0, open_low=True)
-        # so that the probability to stop is a whole number of 2^-64, and the promise exact
+        # the probability of stopping must be a multiple of 2^-64 for the guarantee to be exact
         stop = min(max(1, round(2.0**64 / mean)), 2**64 - 1)
         return (
             Budget(values["epsilon"], values["delta"], values["neighbours"]),
@@ -319,10 +335,10 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
     ) -> _Price:
         """The largest budget of a run with which the whole search stays within its own.
 
-        Some candidates cost a search more than others of the same epsilon, above all those with little
-        regularisation, and what the dearest costs all runs pay. So each is priced alone first, and those
-        take part for which the sum of their fits' epsilons is largest, the estimator's own settings counting
-        as much as all others together: public numbers decide.
+        Candidates of equal epsilon can cost a search different amounts; little regularisation costs most, and all runs
+        pay for the most expensive candidate. So each is priced alone first, and the set with the largest sum of the
+        epsilons of its fits takes part, where the estimator's own settings count as much as all others together. Only
+        public numbers decide.
         """
         own = self._own(candidates)
         weights = [1] * len(candidates)
@@ -357,14 +373,19 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         _, least, kept = best
         made = alone[kept[0]] if len(kept) == 1 else largest(kept, least)
         left = tuple(
-            (each, str(refused.get(k, "it would take more from the others than it adds")))
+            (
+                each,
+                str(
+                    refused.get(k, "including it would cost the other candidates more than it adds")
+                ),
+            )
             for k, each in enumerate(candidates)
             if k not in made.costs
         )
         return replace(made, left_out=left, own=own if own in made.costs else None)
 
     def _own(self, candidates: list[dict[str, Any]]) -> int | None:
-        """The number of the candidate that changes nothing of the estimator, if there is one."""
+        """The index of the candidate that equals the estimator's own settings, if there is one."""
         known = self.estimator.get_params(deep=False)
         for number, candidate in enumerate(candidates):
             if all(np.array_equal(known[name], value) for name, value in candidate.items()):
@@ -383,8 +404,8 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
     ) -> _Price:
         pure = run.delta == 0.0
         noise = "laplace" if pure else "gaussian"
-        # a record is right or wrong, or its clipped error lies between 0 and 1: either way it moves a sum by 1;
-        # and so does a person, whose records have shares that add up to 1 at most
+        # a record is right or wrong, or has a clipped error in [0, 1], so it changes a sum of scores by at most 1;
+        # so does a person, whose records have weights that add up to at most 1
         level = SCORE_SHARE * run.epsilon if pure else math.sqrt(SCORE_SHARE) * run.mu
         scale = release.scale_for(1.0, level, 1, noise)
         cost = release.widened(1.0, scale, 1, noise) / scale
@@ -448,7 +469,7 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         self, made: _Price, candidates: list[dict[str, Any]], mean: float, X: Any, y: Any, source: Source,
         groups: Any = None, persons: Groups | None = None,
     ) -> tuple[float, int, Any] | None:  # fmt: skip
-        """The best run: its score, its candidate's number, and its model. None if all failed."""
+        """The best run: its score, the index of its candidate, and its model; None if all failed."""
         stop = round(2.0**64 / mean)
         best = None
         while True:
@@ -460,16 +481,16 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
                     model = self._candidate(candidates[number], made.fit, seed)
                     model.fit(X, y, groups=groups)
                     total = self._sum_of_scores(model, X, y, persons)
-            except Exception:  # a failed run counts as the worst there is, whatever it failed of
+            except Exception:  # a failed run counts as the worst, whatever the reason
                 model = None
             else:
                 if model.guarantee_.curve != made.costs[number]:
                     raise RuntimeError(
-                        "a fit cost something else than was charged for; this is a bug in reticent"
+                        "a fit had another cost than was charged for; this is a bug in reticent"
                     )
                 score = made.score(total, source)
                 rank = score + (made.margin if number == made.own else 0.0)
-                # of runs that rank the same the first one stays: they are exchangeable
+                # of runs with equal rank the first one stays: they are exchangeable
                 if best is None or rank > best[0]:
                     best = (rank, score, number, model)
             if int(source.words(1)[0]) < stop:
@@ -480,7 +501,7 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         return score / _units(y, persons), number, model.release()
 
     def _sum_of_scores(self, model: Any, X: Any, y: Any, persons: Groups | None = None) -> float:
-        """A sum over records of numbers in [0, 1] that are multiples of 2^-20: exact in doubles."""
+        """A sum over records of scores in [0, 1] that are multiples of 2^-20, and therefore exact in doubles."""
         predicted = model.predict(X)
         truth = column_or_1d(y)
         if is_classifier(self.estimator):
@@ -504,7 +525,7 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
 
     @available_if(lambda self: hasattr(self.estimator, "predict_proba"))
     def predict_proba(self, X: Any) -> Any:
-        """Probabilities of the classes, by the winner."""
+        """Class probabilities of the winner."""
         check_is_fitted(self)
         return self.best_estimator_.predict_proba(X)
 
@@ -534,9 +555,9 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
 
 
 def _largest(at: Callable[[float], _Price], budget: Budget, start: float) -> _Price:
-    """The largest epsilon of a run with which the whole stays within the budget, and uses nearly all of it.
+    """The largest epsilon of a run with which the whole stays within the budget and uses nearly all of it.
 
-    A run that is too small is refused with a ValueError, which is raised where none is large enough.
+    ``at`` raises ValueError for a run that is too small; that error is raised again if no run is large enough.
     """
     aim = 0.5 * (1.0 + _USED) * budget.epsilon
     low, high = (0.0, 0.0), (math.inf, math.inf)  # epsilons of a run and of the whole
@@ -569,19 +590,19 @@ def _largest(at: Callable[[float], _Price], budget: Budget, start: float) -> _Pr
 
 
 def _weighed(scores: Any, persons: Groups | None) -> float:
-    """The sum of scores in [0, 1], each person's records sharing one; of multiples of 2^-20, and so exact."""
+    """The exact sum of scores that are multiples of 2^-20; the records of a person share a weight of 1."""
     if persons is None:
         return float(scores.sum())
     return float((np.floor(scores * counted(None, persons) / _STEPS) * _STEPS).sum())
 
 
 def _units(y: Any, persons: Groups | None) -> int:
-    """How many a sum of scores is a sum over: records, or persons."""
+    """Number of records, or of persons, that a sum of scores runs over."""
     return len(np.asarray(y)) if persons is None else persons.count
 
 
 def below(source: Source, limit: int) -> int:
-    """A whole number below a limit, each with exactly the same probability."""
+    """A uniformly distributed integer in [0, limit), exactly."""
     most = 2**64 - 2**64 % limit
     while True:
         word = int(source.words(1)[0])

@@ -1,8 +1,8 @@
-"""One private stream of sparse records under an estimator: its learner is the sparse leader.
+"""Streams of sparse records for the online estimators, learnt by the sparse leader.
 
-The same records as in :mod:`reticent.estimators.stream`, in time and memory proportional to what they hold
-(`reticent.online.SparseLeader`, docs/algorithms/on-demand.md). Weights exist where they are read: predicting draws
-noise, so it is for whoever may continue the stream, and a twin that predicts has continued it.
+They work like those of :mod:`reticent.estimators.stream`, in time and memory proportional to the nonzeros of the
+records (`reticent.online.SparseLeader`, docs/algorithms/on-demand.md). Weights are drawn when they are read, so
+predicting draws noise and advances the stream: a twin that predicts has continued it.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from reticent.state.lease import find
 from reticent.sums import on_demand_kernels as demand
 
 WIDE = 2**14
-"""Sparse records of more columns than this are learnt by the sparse leader, unless something else is asked for."""
+"""Sparse records with more columns than this are learnt by the sparse leader by default."""
 
 
 def chosen(learner: str, sparse: bool, columns: int) -> bool:
-    """Whether a stream is learnt by the sparse leader: decided by public facts alone."""
+    """Whether a stream is learnt by the sparse leader; decided by public facts only."""
     return learner == "sparse-leader" or (learner == "auto" and sparse and columns > WIDE)
 
 
 class SparseStream(Stream):
-    """A sparse leader, and how many records it has seen."""
+    """A sparse leader and the number of records it has seen."""
 
     _learner: SparseLeader  # type: ignore[assignment]
 
     def __init__(self, plan: StreamPlan) -> None:
         if plan.first is not None:
             raise ValueError(
-                "bounds are not found from the first of many sparse columns: state feature_norm and label_bounds, or "
-                "use learner='regularized-leader', which takes time in proportion to the columns"
+                "private bounds are not supported by the sparse leader: state feature_norm and label_bounds, or use "
+                "learner='regularized-leader', which takes time in proportion to the number of columns"
             )
         self.plan = plan
         self.seen = 0
@@ -62,20 +62,20 @@ class SparseStream(Stream):
         self._guarantee = self._learner.guarantee
 
     def _live(self) -> SparseLeader:
-        """The learner, which a twin takes up now or is refused."""
+        """The learner; a twin takes up the stream now, or is refused."""
         if self._saved is not None or self._torn is not None:
             self._resume()
         return self._learner
 
     @property
     def clipped(self) -> ClipCounts:
-        """How many records were beyond the stated bounds. Reads private data."""
+        """How many records were clipped. Reads private data."""
         counters = self._counters
         return ClipCounts(int(counters[demand.CLIPPED]), self.beyond, self.seen)
 
     @property
     def gradients_clipped(self) -> int:
-        """How many stacked gradients were too long. Reads private data."""
+        """How many gradients were clipped. Reads private data."""
         return int(self._counters[demand.SHORTENED])
 
     @property
@@ -88,19 +88,19 @@ class SparseStream(Stream):
 
     @functools.cached_property
     def _kernel(self) -> tuple[Any, Any]:
-        """For one record by the names of its features: one that sees it, and one that learns from it."""
+        """Two kernels for one record of named features: one that predicts, one that learns."""
         buffers = self._learner.total._buffers
         return k.named(self.plan.kind, 0, buffers), k.named(self.plan.kind, 1, buffers)
 
     def _one(self, learning: int, v: SparseRecord, label: float) -> float:
-        """See one record, or learn from it; its linear predictor, of the first output."""
+        """Predict for one record or learn from it; returns the linear predictor of the first output."""
         learner = self._learner if self._saved is None and self._torn is None else self._live()
         with learner.total._lease.lock:
             if type(v[0]) is bytes and COMPILED:
                 kernel = self._kernel[learning]
                 z = learner._once(kernel, v[0], v[1], label)
                 if z != z:
-                    learner._ready(len(v[1]))  # most often it is normals that there are too few of
+                    learner._ready(len(v[1]))  # usually there are too few prepared normals
                     z = learner._once(kernel, v[0], v[1], label)
                 if z == z:
                     return z
@@ -114,7 +114,7 @@ class SparseStream(Stream):
     def learn_one(  # type: ignore[override]
         self, v: SparseRecord, label: float, beyond: bool = False, person: Any = None
     ) -> None:
-        """Learn from one record: names and values, and a label as the kernel wants it."""
+        """Learn from one record: names and values, and a label in the kernel's encoding."""
         if person is None and self.plan.participation is None:
             self._one(1, v, label)
         else:
@@ -123,7 +123,7 @@ class SparseStream(Stream):
         self.beyond += beyond
 
     def learn(self, X: Any, labels: FloatArray, beyond: int = 0, person: Any = None) -> None:
-        """Learn from many records; all of them or none."""
+        """Learn from many records: from all of them or from none."""
         learner = self._live()
         rows = checked_rows(sp.csr_array(X), self.plan.columns)
         count = rows.shape[0]
@@ -134,14 +134,14 @@ class SparseStream(Stream):
             self.seen += count
 
     def gap(self) -> None:
-        """Go on one step without a record."""
+        """Advance by one step without a record."""
         self._live().observe(None)
         self.seen += 1
 
     # Predicting -----------------------------------------------------------------------------------
 
     def predictors(self, X: Any) -> FloatArray:
-        """The linear predictors of many records, one column for each output."""
+        """The linear predictors of many records, one column per output."""
         return self._live().predict(sp.csr_array(X))
 
     def predictors_one(self, v: SparseRecord) -> FloatArray:  # type: ignore[override]
@@ -151,27 +151,27 @@ class SparseStream(Stream):
             return learner._one(learner._look, *placed(v, self.plan.columns), 0.0).copy()
 
     def predictor_one(self, v: SparseRecord) -> float:  # type: ignore[override]
-        """The same where there is one output only."""
+        """The linear predictor for a single output."""
         return self._one(0, v, 0.0)
 
     @property
     def weights(self) -> FloatArray:
-        """Outputs by columns, the last of which is the constant feature's; every column is brought up to date."""
+        """Outputs by columns, with the constant feature last; reading updates every column."""
         return self._live().decision.reshape(self.plan.outputs, self.plan.width)
 
     # Twins ----------------------------------------------------------------------------------------
 
     @property
     def position(self) -> tuple[str, int]:
-        """Which stream, and how many moves of it were made."""
+        """The id of the stream and the number of moves made."""
         if self._saved is None:
             return self._learner._position
         return self.lease.id, int(self._saved[0]["moves"])
 
     def state(self) -> dict[str, Any]:
-        """All that a stream needs to go on as if nothing had happened. A secret: it holds clean sums."""
+        """Everything that is needed to continue exactly from here. A secret: it holds clean sums."""
         if self._torn is not None:
-            self._resume()  # which refuses: records that were taken are missing in what is counted
+            self._resume()  # refuses: the counts miss some records that the learner has taken
         self.lease.refuse_copies("stream")
         return {
             "plan": self.plan.to_dict(),
@@ -183,7 +183,7 @@ class SparseStream(Stream):
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> SparseStream:
-        """A twin of the stream that gave this state; the learner itself is taken up when it is needed."""
+        """A twin of the stream that gave this state; its learner is restored when it is needed."""
         twin = object.__new__(cls)
         twin.plan = plan = StreamPlan.from_dict(state["plan"])
         twin.seen, twin.beyond = int(state["seen"]), int(state["beyond"])
@@ -206,7 +206,7 @@ class SparseStream(Stream):
 
 
 def begun(plan: StreamPlan) -> Stream:
-    """A fresh stream as its plan says."""
+    """A fresh stream for a plan."""
     return SparseStream(plan) if plan.sparse else Stream(plan)
 
 

@@ -1,13 +1,13 @@
-"""One private stream under an estimator: records clipped, an intercept appended, one learner for all outputs.
+"""Private streams under the online estimators: clipped records, an appended intercept, one learner for all outputs.
 
-The learner is the regularised leader with its default regulariser, over averaged totals
-(docs/algorithms/ftrl.md), or for a table with real labels the quadratic leader of [online], Algorithm 4
-(docs/algorithms/quadratic-leader.md). Several classes are one softmax: the K gradients of a record are
-one vector, which is clipped like a single one. So all classes are one release at the whole budget, and
-no class pays for another. Which learner, and what was compared: docs/estimators.md.
+The learner is the regularised leader with its default regulariser, over averaged totals (docs/algorithms/ftrl.md), or
+for a table with numeric labels the quadratic leader of [online], Algorithm 4 (docs/algorithms/quadratic-leader.md).
+Several classes are learnt with one softmax loss: the K gradients of a record form one vector that is clipped like a
+single one, so that all classes are one release with the whole budget. docs/estimators.md explains the choice of
+learner.
 
-Gradients are clipped to a share of the longest that they can be, the ``influence`` of a record, and noise
-is calibrated to that share.
+Gradients are clipped to a fraction of their largest possible norm, the ``influence`` of a record, and noise is
+calibrated to that.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ _NUMBERS = 2**22  # but no more numbers than these
 
 
 class Softmax(Loss):
-    """Minus the logarithm of the softmax probability of a record's class; the label is a class number.
+    """Negative logarithm of the softmax probability of a record's class; the label is the index of the class.
 
     Parameters
     ----------
     outputs : int
         Number of classes.
     feature_norm : float
-        The largest norm of a row.
+        Largest norm of a row.
     ridge : float
-        The weight of (1/2) ||x||^2.
+        Coefficient of (1/2) ||x||^2.
     """
 
     def __init__(self, outputs: int, feature_norm: float, ridge: float) -> None:
@@ -81,7 +81,7 @@ class Softmax(Loss):
 
     @property
     def smoothness(self) -> float:
-        # diag(p) - pp' has no eigenvalue above 1/2
+        # the eigenvalues of diag(p) - pp' are at most 1/2
         return 0.5 * self.feature_norm**2 + self.ridge
 
     @property
@@ -91,7 +91,7 @@ class Softmax(Loss):
 
 @dataclass(frozen=True)
 class StreamPlan:
-    """What a stream is built from; all of it public."""
+    """Description of a stream; all of it is public."""
 
     kind: int
     columns: int
@@ -99,20 +99,20 @@ class StreamPlan:
     budget: Budget
     feature_norm: float
     scaling: float
-    """Value of the constant feature beside features of norm 1; 0 for no intercept."""
+    """Value of the constant feature next to features of norm 1; 0 for no intercept."""
     ridge: float
     coefficient_norm: float
     horizon: int | None
     seed: int | None
     influence: float = 1.0
-    """Gradients are clipped to this share of ``norm``."""
+    """Gradients are clipped to this fraction of ``norm``."""
     quadratic: bool = False
     participation: Participation | None = None
-    """How often a person may take part, where persons are protected."""
+    """How often a person may take part; None if records are protected."""
     sparse: bool = False
     """Whether the learner is the sparse leader."""
     first: First | None = None
-    """What is found from the first records; ``feature_norm`` is 1 until it is."""
+    """What is found from the first records; ``feature_norm`` is 1 until then."""
 
     @property
     def width(self) -> int:
@@ -120,7 +120,7 @@ class StreamPlan:
 
     @property
     def norm(self) -> float:
-        """Of a row, divided by ``feature_norm``, with its constant feature."""
+        """Largest norm of a row with its constant feature, after division by ``feature_norm``."""
         return math.hypot(1.0, self.scaling) * ROOM
 
     def loss(self) -> Loss:
@@ -147,12 +147,17 @@ class StreamPlan:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a state."""
+        """Plain data, for a saved state."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)} | {
             "budget": dict(vars(self.budget)),
             "participation": None if self.participation is None else dict(vars(self.participation)),
             "first": None if self.first is None else {**vars(self.first), "budget": None},
         }
+
+    @functools.cached_property
+    def shape(self) -> dict[str, Any]:
+        """The same without the seed: what may leave with a model."""
+        return self.to_dict() | {"seed": None}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> StreamPlan:
@@ -173,7 +178,7 @@ class StreamPlan:
         return out
 
     def facts(self) -> tuple[str, ...]:
-        """Lines for the guarantee."""
+        """Lines for the explanation of the guarantee."""
         lines = [f"features clipped to norm {self.feature_norm:g}, then divided by it"]
         if self.first is not None:
             lines[0] = (
@@ -201,24 +206,24 @@ def plan_of(
     seed: int | None,
     sparse: bool = False,
 ) -> StreamPlan:
-    """What a stream with checked parameters is built from.
+    """The plan of a stream with checked parameters.
 
     Parameters
     ----------
     values : mapping
-        The parameters of an online estimator, checked.
+        Checked parameters of an online estimator.
     columns : int
         Number of features.
     classes : int or None
-        How many there are; None where labels are numbers.
+        Number of classes; None if labels are numbers.
     first : mapping
         ``feature_norm`` and ``first``, from :func:`reticent.estimators.finding.found_first`.
     horizon : int or None
-        Upper bound on the number of records.
+        Upper bound on the number of records; None if unknown.
     seed : int or None
-        Of the noise.
+        Seed of the noise; None for a cryptographic generator.
     sparse : bool
-        Whether the learner is the sparse leader.
+        Whether the learner is the sparse leader. Default: False.
     """
     quadratic = values["learner"] == "quadratic-leader"
     if classes is None:
@@ -226,7 +231,7 @@ def plan_of(
     else:
         refuse_quadratic(values)
         kind, outputs = (LOGISTIC, 1) if classes == 2 else (SOFTMAX, classes)
-    # left to the learner: the ridge and the norm of the coefficients
+    # defaults of the ridge and of the norm of the coefficients
     ridge, norm = 0.0, 16.0 if kind == HUBER else 50.0
     if sparse or quadratic:
         ridge, norm = (1e-2, 3.0) if kind == HUBER else (1e-3, 10.0)
@@ -250,23 +255,24 @@ def plan_of(
 
 
 class Stream:
-    """A learner, what it has made of its records so far, and how many were clipped.
+    """A learner, its current weights, and counts of clipped records.
 
-    A pickled or copied stream is a twin: it can be looked at, and of all twins in a process the
-    first to learn on may do so; the others are refused with a `reticent.privacy.ForkError`.
+    A pickled or copied stream is a twin that can be read. Of all twins in a process, the first that learns continues
+    the stream; the others are refused with a `reticent.privacy.ForkError`.
 
     Parameters
     ----------
     plan : StreamPlan
+        Description of the stream.
     base : array, optional
-        Weights to start from, flat. They were released by an earlier stream of other records.
+        Flat weights to start from, released by an earlier stream of other records.
     found : Found, optional
-        Bounds that an earlier stream found and released, where the plan has none to find.
+        Bounds that an earlier stream found and released; only if the plan has none to find.
     """
 
-    _torn: tuple[int, int] | None = None  # how many of how many records, after an interrupt
+    _torn: tuple[int, int] | None = None  # records taken and records given, after an interruption
 
-    _kept: Kept | None = None  # the first records, until bounds are found
+    _kept: Kept | None = None  # the first records, until bounds have been found
     found: Found | None = None
 
     def __init__(
@@ -300,7 +306,7 @@ class Stream:
 
     @property
     def weights(self) -> FloatArray:
-        """Outputs by columns, the last of which is the constant feature's."""
+        """Weights, outputs by columns, with the constant feature last."""
         return self._weights.reshape(self.plan.outputs, self.plan.width)
 
     @property
@@ -310,17 +316,17 @@ class Stream:
 
     @functools.cached_property
     def guarantee(self) -> Guarantee:
-        """The learner's, with a line or two on what was clipped to what."""
+        """The learner's guarantee, with lines on what was clipped."""
         return with_details(self._guarantee, self.plan.facts())
 
     @property
     def clipped(self) -> ClipCounts:
-        """How many records were beyond the stated bounds. Reads private data."""
+        """How many records were clipped. Reads private data."""
         return ClipCounts(self.counts[0], self.counts[1], self.seen)
 
     @property
     def gradients_clipped(self) -> int:
-        """How many stacked gradients were too long. Reads private data."""
+        """How many gradients were clipped. Reads private data."""
         return int(self._learner.clipped if self._saved is None else self._saved[0]["clipped"])
 
     # Learning -------------------------------------------------------------------------------------
@@ -328,14 +334,17 @@ class Stream:
     def learn_one(
         self, v: FloatArray, label: float, beyond: bool = False, person: Any = None
     ) -> None:
-        """Learn from one record: float64 features, and a label as the kernel wants it."""
+        """Learn from one record: float64 features, and a label in the kernel's encoding."""
         if self._saved is not None or self._torn is not None:
             self._resume()
-        if self._kept is not None:
+        kept = self._kept
+        if kept is not None:
             if not np.isfinite(v).all():
                 raise _refusal(v)
-            self._keep(v, label)
-            return
+            with kept.lock:
+                if self._kept is kept:
+                    self._keep(v, label)
+                    return
         if self.found is not None:
             v, label, beyond = self._in_units(v, label, beyond)
         if (
@@ -360,7 +369,7 @@ class Stream:
     # Bounds from the first records -----------------------------------------------------------------
 
     def _keep(self, v: FloatArray, label: float) -> None:
-        """One of the first records: a gap for the learner, so that a twin cannot go on from before it."""
+        """Store one of the first records; the learner takes a step without a record, so that twins are detected."""
         assert self._kept is not None
         self._step_without()
         self._kept.add(v, label)
@@ -375,7 +384,7 @@ class Stream:
         first = self.plan.first
         if self._kept is None or first is None or self.seen < first.count:
             return
-        # Whatever comes of it, these records are counted once: a second search would be a second release.
+        # Whatever happens, these records are counted once: a second search would be a second release.
         kept, self._kept = self._kept, None
         rows, labels = kept.table(self.plan.columns)
         try:
@@ -393,7 +402,7 @@ class Stream:
             self._settings = self.plan.settings()
 
     def _in_units(self, v: FloatArray, label: float, beyond: bool) -> tuple[Any, float, bool]:
-        """One record within the bounds that were found, but for the norm of its features."""
+        """One record in the units that were found; the norm of its features is not clipped yet."""
         assert self.found is not None
         if self.found.units is not None:
             if not np.isfinite(v).all():
@@ -406,7 +415,7 @@ class Stream:
         return v, label, beyond
 
     def _learn_apart(self, v: FloatArray, label: float, person: Any) -> int:
-        """The same where gradients are taken at other weights than the learner's, or not at all."""
+        """Learn from one record with gradients at other weights than the learner's, or without gradients."""
         gradient = np.empty_like(self._weights)
         clipped = int(k.see(self.plan.kind)(v, label, self._weights, self._settings, gradient))
         if clipped < 0:
@@ -423,7 +432,7 @@ class Stream:
         return row
 
     def learn(self, X: Any, labels: FloatArray, beyond: int = 0, person: Any = None) -> None:
-        """Learn from many records, checked already but for their persons' ids; all of them or none."""
+        """Learn from many records, checked except for the persons' ids: from all of them or from none."""
         if self._saved is not None or self._torn is not None:
             self._resume()
         count = X.shape[0]
@@ -452,7 +461,7 @@ class Stream:
             self.seen += count
 
     def _ids(self, person: Any, count: int) -> Any:
-        """Ids that have been checked; nothing is noted of them yet."""
+        """Checked ids of persons; nothing is recorded about them yet."""
         table = self._learner._persons
         if table is None:
             refuse_ids(None, person)
@@ -462,9 +471,9 @@ class Stream:
 
     @contextlib.contextmanager
     def whole(self, count: int) -> Iterator[None]:
-        """What is interrupted in here while so many records are learnt cannot be learnt on.
+        """If this block is interrupted after it has learnt from some of its records, the stream refuses to continue.
 
-        Whoever was interrupted will try the same records again, and some of them would count twice.
+        The caller would try the same records again, and some of them would count twice.
         """
         before = self._steps
         try:
@@ -481,16 +490,16 @@ class Stream:
 
     @property
     def lease(self) -> Lease:
-        """Who may learn on: the learner's, or that of the state which is taken up at the first step."""
+        """The lease that says who may learn: the learner's, or that of a state to be restored at the first step."""
         return self._learner._lease if self._saved is None else self._twin_of
 
     @property
     def position(self) -> tuple[str, int]:
-        """Which stream, and how many steps of it were taken."""
+        """The id of the stream and the number of steps taken."""
         return self.lease.id, self._steps
 
     def gap(self) -> None:
-        """Go on one step without a record."""
+        """Advance by one step without a record."""
         if self._saved is not None or self._torn is not None:
             self._resume()
         self._step_without()
@@ -500,8 +509,8 @@ class Stream:
         horizon = self.plan.horizon
         if horizon is not None and self.seen + count > horizon:
             raise ValueError(
-                f"{count} records do not fit: {horizon - self.seen} of the horizon of "
-                f"{horizon} are left; use a larger horizon, or horizon=None with partial_fit"
+                f"{count} records do not fit: {horizon - self.seen} of horizon={horizon} are left; use a larger "
+                "horizon, or horizon=None with partial_fit"
             )
 
     def _dense(self, X: Any) -> Iterator[tuple[int, FloatArray]]:
@@ -513,7 +522,7 @@ class Stream:
             yield start, rows.toarray() if sp.issparse(X) else rows
 
     def _absorb(self, rows: FloatArray, labels: FloatArray, person: Any) -> int:
-        """Learn from dense rows; how many were longer than the norm."""
+        """Learn from dense rows; returns how many were clipped."""
         if self.plan.kind == SOFTMAX or self._base is not None:
             whose = [None] * len(rows) if person is None else person.tolist()
             records = zip(np.ascontiguousarray(rows), labels.tolist(), whose, strict=True)
@@ -522,7 +531,9 @@ class Stream:
         A = np.full((len(rows), self.plan.width), self.plan.scaling)
         scaled, refused = door.bounded_rows(rows, 1.0 / self.plan.feature_norm, 1.0, A[:, :columns])
         if refused:
-            raise ValueError(f"{refused} rows are not finite: they changed while they were read")
+            raise ValueError(
+                f"{refused} rows are not finite: they were changed while they were read"
+            )
         if person is None:
             self._show(self._learner._learn(A, labels))
         else:
@@ -541,7 +552,7 @@ class Stream:
         return out
 
     def predictor_one(self, v: FloatArray) -> float:
-        """The same where there is one output only."""
+        """The linear predictor for a single output."""
         if self.found is not None:
             v = self._scaled(v)
         z: float = k.predict_one(v, self._weights, self._settings)
@@ -558,35 +569,26 @@ class Stream:
 
     @property
     def units(self) -> Units:
-        """Of the features, as stated or as found."""
+        """Units of the features, stated or found."""
         units = None if self.found is None else self.found.units
         return Units(self.plan.feature_norm) if units is None else units
 
     @property
     def line(self) -> tuple[FloatArray, FloatArray]:
         """Coefficients and intercepts, of every output."""
-        last = np.zeros(self.plan.outputs)
-        if self.plan.scaling:
-            last = self.weights[:, -1] * self.plan.scaling
-        return self.units.back(self.weights[:, : self.plan.columns], last)
-
-    @property
-    def coefficients(self) -> FloatArray:
-        return self.line[0]
-
-    @property
-    def intercepts(self) -> FloatArray:
-        return self.line[1]
+        plan, weights = self.plan, self.weights
+        last = weights[:, -1] * plan.scaling if plan.scaling else np.zeros(plan.outputs)
+        return self.units.back(weights[:, : plan.columns], last)
 
     # Twins ----------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """All that a stream needs to go on as if nothing had happened.
+        """Everything that is needed to continue exactly from here, as plain data.
 
-        A secret: it holds clean sums and the key of the noise to come.
+        A secret: it holds clean sums and the key of future noise.
         """
         if self._torn is not None:
-            self._resume()  # which refuses: records that were taken are missing in what is counted
+            self._resume()  # refuses: the counts miss some records that the learner has taken
         self.lease.refuse_copies("stream")
         return {
             **self._described,
@@ -601,12 +603,12 @@ class Stream:
 
     @functools.cached_property
     def _described(self) -> dict[str, Any]:
-        """What stays as it is, as plain data: a stream may be saved with every record."""
+        """The constant part of the state, cached because a stream may be saved with every record."""
         return {"plan": self.plan.to_dict(), "guarantee": self._guarantee.to_dict()}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Stream:
-        """A twin of the stream that gave this state; the learner itself is taken up at the first step."""
+        """A twin of the stream that gave this state; its learner is restored at the first step."""
         twin = object.__new__(cls)
         twin.plan = plan = StreamPlan.from_dict(state["plan"])
         twin.seen, twin.counts = int(state["seen"]), [int(count) for count in state["counts"]]
@@ -622,19 +624,19 @@ class Stream:
         return twin
 
     def _wait(self, learner: dict[str, Any], loss: Loss) -> None:
-        """Be a twin that can be looked at. Its lease is that of now: after a fork it is a copy."""
+        """Become a twin that can be read. Its lease is looked up now: after a fork it is a copy."""
         check_kind(learner, _kind(self.plan), ONLINE_VERSION)
         self._saved = (learner, {"loss": loss})
         self._twin_of = find(learner["id"], int(learner["steps"]))
         self._twin_of.hold(self)
 
     def _resume(self) -> None:
-        """A twin takes the stream up, or is refused because another one already did."""
+        """Restore the learner of a twin, or refuse because another twin has continued the stream."""
         if self._torn is not None:
             raise RuntimeError(
-                f"learning was interrupted when {self._torn[0]} of {self._torn[1]} records had been "
-                "taken; learning these again would count them twice, which no guarantee covers. Fit "
-                "anew, or let a new stream begin from what was released: release()"
+                f"learning was interrupted after {self._torn[0]} of {self._torn[1]} records; learning from them again "
+                "would count some twice, which no guarantee covers. Call fit, or start a new stream from what was "
+                "released: release()"
             )
         assert self._saved is not None
         self._twin_of.refuse_copies("stream")
@@ -676,7 +678,7 @@ class Stream:
 
 
 def _source(seed: int | None) -> Source:
-    """Of the noise on the first records' counts, apart from the learner's."""
+    """Generator of the noise on the first records' counts, independent of the learner's."""
     if seed is None:
         return Source()
     return Source(int(np.random.SeedSequence([seed, 2]).generate_state(1)[0]))

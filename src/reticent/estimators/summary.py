@@ -1,7 +1,7 @@
-"""Coefficients of a linear regression with their uncertainty, sampling error and privacy error apart.
+"""Tables of coefficients with their uncertainty; sampling error and privacy error are listed separately.
 
-Everything here is computed from what was released, so it costs nothing and may be published with the model. Formulas,
-and what an interval covers: docs/intervals.md.
+Everything is computed from released numbers, so it costs nothing and may be published with the model. Formulas, and
+what an interval covers: docs/intervals.md.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ from reticent.privacy import Budget, Gaussian, Guarantee, Laplace, Release
 from reticent.trace.summary import NoIntervals, Summary
 
 SHARE = 0.05
-"""Of the budget, for the sum of squared labels: of mu squared, or of epsilon where delta = 0."""
+"""Share of the budget for the sum of squared labels: of mu squared, or of epsilon if delta = 0."""
 INTERCEPT = "intercept"
 _STEPS = 2.0**-20
 _CLEAR = 3.0
-"""A'A must stand out of the largest eigenvalue of its noise by this factor, or there are no intervals."""
+"""A'A must exceed the largest eigenvalue of its noise by this factor, or there are no intervals."""
 
 
 def check_clear(V: FloatArray, noise: float, times: float, name: str) -> None:
-    """Refuse a matrix that is not so many times the largest eigenvalue of its noise, given by its deviation."""
+    """Refuse a matrix that is not ``times`` the largest eigenvalue of its noise; ``noise`` is a standard deviation."""
     least = float(np.linalg.eigvalsh(V)[0])
     edge = math.sqrt(2.0 * len(V)) * noise
     if not least > times * edge:
         raise NoIntervals(
-            f"there are no intervals that could be trusted: the smallest eigenvalue of {name}, {least:.3g}, "
-            f"does not stand out of its noise, {edge:.3g}. More records, a larger epsilon, fewer or better "
-            "scaled features would help. Columns that add up to a constant, such as one for each value of a "
-            "category, need one of them left out, or summary(encoder=...) of the encoder that made them"
+            f"no reliable intervals: the smallest eigenvalue of {name}, {least:.3g}, is not clearly above its noise, "
+            f"{edge:.3g}. Use more records, a larger epsilon, or fewer or better scaled features. Of columns that add "
+            "up to a constant, such as one for each value of a category, leave one out, or call "
+            "summary(encoder=...) with the encoder that made them"
         )
 
 
 @dataclass(frozen=True)
 class SquaredLabels:
-    """The sum of squared labels with noise, before it is drawn: what the residual variance needs.
+    """Description of the noisy sum of squared labels, from which the residual variance is estimated.
 
     Parameters
     ----------
     scale : float
-        Of the noise. A label within [-1, 1] moves the sum by 1 at most, blanked or replaced.
+        Scale of the noise. The square of a label in [-1, 1] changes the sum by at most 1, blanked or replaced.
     noise : {"gaussian", "laplace"}
-        Its kind.
+        Distribution of the noise.
     precision : {"lattice", "float"}
-        "float" is for simulations.
+        Where the noisy sum lies; "float" is for simulations.
     """
 
     scale: float
@@ -60,7 +60,7 @@ class SquaredLabels:
 
     @classmethod
     def of(cls, budget: Budget, precision: str) -> SquaredLabels:
-        """The sum that takes a share of a budget."""
+        """The sum that spends ``SHARE`` of a budget."""
         pure = budget.delta == 0.0
         level = SHARE * budget.epsilon if pure else math.sqrt(SHARE) * budget.mu
         noise = "laplace" if pure else "gaussian"
@@ -69,7 +69,7 @@ class SquaredLabels:
 
     @property
     def release(self) -> Release:
-        """What it costs."""
+        """The release, with its cost."""
         moved = 1.0
         if self.precision == "lattice":
             moved = release.widened(1.0, self.scale, 1, self.noise)
@@ -79,7 +79,7 @@ class SquaredLabels:
         return Release("sum of squared labels", curve, moved, f"{words} {self.scale:.6g}")
 
     def draw(self, labels: FloatArray, source: Source) -> float:
-        """The sum with noise. Squares are rounded down to multiples of 2^-20, so that the sum is exact."""
+        """The noisy sum. Squares are rounded down to multiples of 2^-20, so that the sum is exact."""
         total = float((np.floor(labels * labels / _STEPS) * _STEPS).sum())
         seen = release.noisy(
             np.array([total]), self.scale, source, noise=self.noise, precision=self.precision
@@ -89,18 +89,18 @@ class SquaredLabels:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Noisy sufficient statistics of a regression, in the units that it was learnt in.
+    """Noisy sufficient statistics of a regression, in the units in which it was learnt.
 
     Attributes
     ----------
     products : array of shape (d, d)
-        A'A with noise of standard deviation ``matrix_noise`` on the diagonal, over sqrt(2) beside it.
+        A'A with noise of standard deviation ``matrix_noise`` on the diagonal and ``matrix_noise / sqrt(2)`` elsewhere.
     with_labels : array of shape (d,)
         A'y with noise of standard deviation ``vector_noise``.
     matrix_noise, vector_noise : float
-        Standard deviations.
+        Standard deviations of the noise.
     squares : float
-        The sum of squared labels with noise.
+        Noisy sum of squared labels.
     count : int
         Number of records.
     """
@@ -113,12 +113,12 @@ class Moments:
     count: int
 
     def solution(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Least squares without a ridge, and the covariances of its sampling and of its privacy error."""
+        """Least squares without a ridge, and the covariances of its sampling error and of its privacy error."""
         V, u, d = self.products, self.with_labels, len(self.with_labels)
         check_clear(V, self.matrix_noise, _CLEAR, "A'A")
         inverse: FloatArray = np.asarray(np.linalg.inv(V), dtype=np.float64)
         x = inverse @ u
-        # to first order the noise on A'A shrinks the inverse, as error in regressors does
+        # corrected to first order for the bias that noise on A'A causes, as errors in regressors do
         half = 0.5 * self.matrix_noise**2
         x = x - inverse @ (half * (np.trace(inverse) * x + inverse @ x))
         left = self.squares - 2.0 * float(u @ x) + float(x @ V @ x)
@@ -127,37 +127,37 @@ class Moments:
         return x, variance * inverse, inverse @ blur @ inverse
 
     def within(self, basis: FloatArray) -> Self:
-        """The same with coefficients in a subspace, by an orthonormal basis of it: the noise keeps its law."""
+        """The same with coefficients in the span of an orthonormal basis; the noise keeps its distribution."""
         V, u = self.products, self.with_labels
         return replace(self, products=basis.T @ V @ basis, with_labels=basis.T @ u)
 
 
 class Solved(Protocol):
-    """Whatever knows an estimate and its errors."""
+    """Interface of an estimate with its errors."""
 
     def within(self, basis: FloatArray) -> Self:
-        """The same with coefficients in a subspace, by an orthonormal basis of it."""
+        """The same with coefficients in the span of an orthonormal basis."""
 
     def solution(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """The estimate, and the covariances of its sampling and of its privacy error."""
+        """The estimate, and the covariances of its sampling error and of its privacy error."""
 
 
 @dataclass(frozen=True, eq=False)
 class Carried:
-    """How numbers that are shown follow from learnt weights: ``matrix @ x + shift``.
+    """The affine map ``matrix @ x + shift`` from learnt weights to the numbers that are shown.
 
     Attributes
     ----------
     names : tuple of str
-        Of the numbers; the intercept last, where there is one.
+        Names of the numbers; the intercept, if any, is last.
     matrix : array of shape (numbers, d)
-        What weights are multiplied by.
+        Linear part.
     shift : array
-        What is added.
+        Constant part.
     null : array of shape (k, d), optional
-        Weights that make no difference to any record, and to none of the numbers.
+        Directions of weights that change neither any prediction nor any of the numbers.
     about : str
-        More words on what the intervals are about.
+        Further words on what the intervals cover.
     """
 
     names: tuple[str, ...]
@@ -167,7 +167,7 @@ class Carried:
     about: str = ""
 
     def to_columns(self, encoder: Any) -> Carried:
-        """Coefficients of encoded features as those of a table's own columns; see docs/intervals.md."""
+        """The map to coefficients of a table's own columns instead of encoded features; see docs/intervals.md."""
         contrasts = getattr(encoder, "contrasts", None)
         if contrasts is None:
             raise TypeError(
@@ -176,13 +176,13 @@ class Carried:
             )
         if self.names[-1] != INTERCEPT:
             raise ValueError(
-                "summary(encoder=...) needs a model with fit_intercept=True: values of categories are compared with "
-                "a first one, which the intercept stands for"
+                "summary(encoder=...) needs a model with fit_intercept=True: values of a category are compared with "
+                "its first one, which the intercept stands for"
             )
         if len(encoder.names) != len(self.names) - 1:
             raise ValueError(
-                f"the encoder makes {len(encoder.names)} features, and the model was fitted on "
-                f"{len(self.names) - 1}; give the encoder that made its features"
+                f"the encoder makes {len(encoder.names)} features, but the model was fitted on "
+                f"{len(self.names) - 1}; use the encoder that made its features"
             )
         matrix, collinear = contrasts.matrix, contrasts.collinear
         null = np.linalg.solve(self.matrix, collinear.T).T if len(collinear) else None
@@ -194,7 +194,7 @@ class Carried:
 def summarise(
     solved: Solved, carried: Carried, level: float, about: str, guarantee: Guarantee
 ) -> Summary:
-    """The table of the numbers that learnt weights are carried to."""
+    """The table of the numbers to which learnt weights are mapped."""
     level = checks.number(level, "level", low=0.0, high=1.0, open_low=True, open_high=True)
     carry = carried.matrix
     if carried.null is not None:

@@ -2,7 +2,6 @@
 
 from reticent.losses.base import ClipCounts, Loss
 from reticent.losses.checking import CheckReport, check
-from reticent.losses.costs import Costs
 from reticent.losses.custom import CustomLoss
 from reticent.losses.generalized_linear import GeneralizedLinear
 from reticent.losses.glm import (
@@ -23,7 +22,7 @@ from reticent.losses.hindsight import (
     regret,
     regret_curve,
 )
-from reticent.losses.linear import Linear
+from reticent.losses.linear import Costs, Linear
 from reticent.losses.quadratic import Quadratic
 
 __all__ = [

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from reticent import checks
+from reticent.losses import kernels
 from reticent.losses.base import FloatArray, Loss
 from reticent.losses.generalized_linear import GeneralizedLinear
 from reticent.losses.records import features
@@ -134,6 +135,8 @@ def check(
         row = int(rng.integers(len(A))) if i >= len(A) else i
         trial.record(rng, decisions, A[row], None if y is None else y[row])
     trial.many(next(decisions), A[: min(len(A), 50)], None if y is None else y[: min(len(A), 50)])
+    if isinstance(loss, GeneralizedLinear) and loss.kernel is not None:
+        trial.branches(rng, y[: min(len(A), 50)])
     report = trial.report()
     if raise_on_failure and not report.passed:
         raise ContractError(f"{loss!r} does not have the properties that it claims:\n{report}")
@@ -273,6 +276,41 @@ class _Trial:
             slack = 1e-12 * (1.0 + float(np.abs(alone).max()))
             if not np.all(np.abs(call() - expected) <= slack + 1e-9 * np.abs(expected)):
                 self.fail(name, math.inf, f"{name} over many records differs from one at a time")
+
+    def branches(self, rng: np.random.Generator, y: Any) -> None:
+        """Whether the compiled phi, its curvature and its implicit step know the loss.
+
+        A kind without a branch counts as linear.
+        """
+        assert self.loss.kernel is not None
+        kind, params = self.loss.kernel
+        if kind == kernels.LINEAR:
+            return
+        value, slope = kernels.phi(kind), kernels.dphi(kind)
+        bend, step, linear = kernels.d2phi(kind), kernels.implicit_scalar(kind), True
+        for label in np.asarray(y, dtype=np.float64):
+            z, c = float(rng.uniform(-3.0, 3.0)), float(10.0 ** rng.uniform(-2.0, 1.0))
+            linear &= value(params, z, label) == params[0] * z + label
+            seen = (slope(params, z + 1e-6, label) - slope(params, z - 1e-6, label)) / 2e-6
+            if abs(bend(params, z, label) - seen) > 1e-4 * (1.0 + abs(seen)):
+                text = (
+                    f"d2phi gives {bend(params, z, label):.6g} at z = {z:.6g}, y = {label:.6g}, where the slope "
+                    f"changes by {seen:.6g} a unit: does it have a branch for kind {kind}?"
+                )
+                self.fail("d2phi", math.inf, text)
+            t = step(params, z, label, c)
+            v = z - c * t
+            h = 1e-6 * (1.0 + abs(v))  # at a kink any slope between the two will do
+            low, high = slope(params, v - h, label), slope(params, v + h, label)
+            if not low - 1e-9 * (1.0 + abs(low)) <= t <= high + 1e-9 * (1.0 + abs(high)):
+                text = (
+                    f"implicit_scalar gives t = {t:.6g} at z = {z:.6g}, y = {label:.6g}, c = {c:.6g}, but "
+                    f"phi'(z - c t, y) lies between {low:.6g} and {high:.6g}: does it have a branch for kind {kind}?"
+                )
+                self.fail("implicit", math.inf, text)
+        if linear:
+            text = f"phi is linear: losses/kernels.py has no branch for kind {kind}"
+            self.fail("branches", math.inf, text)
 
     def report(self) -> CheckReport:
         return CheckReport(

@@ -36,14 +36,14 @@ GAMMA_STEPS = 2.0**26  # a vector's error grows with its dimension
 
 _WORD = 2.0**-64
 _ANGLE = math.pi * 2.0**-63
-# Gaussians are made so many pairs at a time, in loops that the compiler makes vector instructions of.
+# Number of pairs of Gaussians that are computed at a time, in loops that the compiler can vectorise.
 _PAIRS = 256
 
-# For doubles by their bits: 1, about the root of 1/2, the digits after the point, and the exponent.
+# Bit patterns of doubles: 1, about the root of 1/2, the mantissa, and the place and bias of the exponent.
 _ONE, _ROOT = np.uint64(0x3FF0000000000000), np.uint64(0x3FE6A09E00000000)
 _DIGITS, _EXPONENT, _BIAS = np.uint64(2**52 - 1), np.uint64(52), np.int64(1023)
 
-# For words as angles: an eighth of a turn, and the first bits, which say in which quarter.
+# Words as angles: an eighth of a turn, and the place of the first two bits, which give the quarter.
 _EIGHTH, _QUARTER = np.uint64(2**61), np.uint64(62)
 _BIT_0, _BIT_1 = np.uint64(1), np.uint64(2)
 
@@ -59,9 +59,9 @@ def step(scale: float, steps: float = STEPS) -> float:
 
 @compiled(error_model="numpy")
 def _lengths(words, pairs, uniforms, out):
-    """Of pairs of Gaussians: sqrt(-2 log u), with u from the first word of each pair.
+    """sqrt(-2 log u) for pairs of Gaussians, where u comes from the first word of each pair.
 
-    u = m 2^e with m within a factor sqrt 2 of 1; log m = 2 artanh((m - 1) / (m + 1)), by its Taylor series.
+    u = m 2^e with m within a factor of sqrt 2 of 1; log m = 2 artanh((m - 1) / (m + 1)), by its Taylor series.
     """
     bits = uniforms.view(np.uint64)
     for i in range(pairs):
@@ -83,10 +83,10 @@ def _lengths(words, pairs, uniforms, out):
 
 @compiled(error_model="numpy")
 def _turns(words, pairs, cosines, sines):
-    """Cosine and sine of the angle that the second word of each pair stands for.
+    """Cosine and sine of the angle given by the second word of each pair.
 
-    The nearest quarter of a turn is taken off in whole numbers; what is left is at most an eighth, for which the
-    Taylor series is good to 2^-58.
+    The nearest multiple of a quarter turn is subtracted in whole numbers; the rest is at most an eighth, for which the
+    Taylor series is accurate to 2^-58.
     """
     for i in range(pairs):
         word = words[2 * i + 1]

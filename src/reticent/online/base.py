@@ -31,7 +31,7 @@ from reticent.state.files import check_kind
 from reticent.state.lease import Lease
 from reticent.state.persons import Digests, Persons
 from reticent.state.twins import Twins
-from reticent.sums.running import refuse_ids
+from reticent.sums.running import counts, refuse_ids
 from reticent.trace import Diary, Play, Progress, Summary
 
 STATE_VERSION = 4
@@ -162,10 +162,7 @@ class OnlineLearner(Twins, ABC):
 
     def _counts(self, person: Any) -> bool:
         """Whether the next record counts, which is noted in the table of persons. The caller holds the lock."""
-        if self._persons is None:
-            refuse_ids(None, person)
-            return True
-        return bool(self._persons.admit(self._persons.digests([person]), self.steps + 1)[0])
+        return counts(self._persons, person, self.steps + 1)
 
     def observe(self, loss: Any, person: Any = None) -> FloatArray:
         """Learn from one loss, and return the next decision.

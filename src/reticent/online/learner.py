@@ -72,11 +72,10 @@ class TotalLearner(OnlineLearner):
     def _learn(self, A: FloatArray, labels: FloatArray) -> FloatArray:
         """Learn from dense rows that the caller has checked and clipped to the loss's bounds.
 
-        Nothing is recorded.
+        There is room for all of them, and nothing is recorded.
         """
         assert self.total._persons is None, "records of persons go through `run`, which blanks some"
         with self.total._lock:
-            self._check_room(len(A))
             self._play(Chunk(A, labels, NO_GAPS), len(A), 1, A[:0])
             return self._point.copy()
 

@@ -4,6 +4,9 @@
 bounds, one joint account for both totals, symmetric noise and a safe solution of the system. Derivation:
 docs/algorithms/quadratic-leader.md.
 
+Its loop is not a row of the one in :mod:`reticent.online.kernels`: what a record adds does not depend on the decision,
+has d (d + 3) / 2 entries in place of d, and is turned into a decision only every ``refresh`` records.
+
 V and u are one total, not two with half the budget each: one record moves both together and, under replacement, by
 less than twice its largest joint norm.
 """

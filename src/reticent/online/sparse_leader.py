@@ -39,7 +39,7 @@ from reticent.state.persons import Persons
 from reticent.state.twins import Twins
 from reticent.sums import CorrelatedMechanism, OnDemand
 from reticent.sums import on_demand_kernels as demand
-from reticent.sums.running import refuse_ids
+from reticent.sums.running import counts, refuse_ids
 from reticent.trace.play import Play
 
 _VERSION = 1
@@ -337,10 +337,7 @@ class SparseLeader(Twins):
                 self._one(self._learn, indices, values, label)
 
     def _counts(self, person: Any) -> bool:
-        if self._persons is None:
-            refuse_ids(None, person)
-            return True
-        return bool(self._persons.admit(self._persons.digests([person]), self.steps + 1)[0])
+        return counts(self._persons, person, self.steps + 1)
 
     def _labels(self, y: Any, A: Any) -> FloatArray:
         if self._kind == SOFTMAX:

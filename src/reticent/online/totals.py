@@ -17,14 +17,13 @@ from reticent.privacy import Budget, Guarantee, Participation, PrivacyLeakWarnin
 from reticent.privacy.prescribed import Calibration
 from reticent.sums import Mechanism, RunningTotal
 
-WORDS = ("auto", "correlated", "tree", "window-tree", "independent")
-
 MECHANISMS: dict[str, type[Mechanism]] = {
     "correlated": sums.CorrelatedMechanism,
     "tree": sums.TreeMechanism,
     "window-tree": sums.WindowTreeMechanism,
     "independent": sums.IndependentMechanism,
 }
+WORDS = ("auto", *MECHANISMS)
 
 
 def describe(

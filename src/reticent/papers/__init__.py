@@ -1,9 +1,9 @@
-"""The papers that this library follows: their formulas as printed, and their figures measured again.
+"""The papers that this library follows: their formulas as printed, and their figures reproduced.
 
-``calibration="published"`` takes its noise from here (:mod:`reticent.papers.calibrations`), to reproduce the
-papers' results; docs/errata.md tabulates claims against truth. Some of the formulas protect far less than
-they claim: ask :meth:`reticent.privacy.prescribed.Prescription.claim_is_proved` before use, or use
-``calibration="exact"``. The rest of the library knows none of this by name: it looks a formula up.
+``calibration="published"`` takes its noise from here (:mod:`reticent.papers.calibrations`), to reproduce the papers'
+results; docs/errata.md compares claims with the true guarantees. Some of the formulas protect far less than they claim:
+check :meth:`reticent.privacy.prescribed.Prescription.claim_is_proved` before use, or use ``calibration="exact"``. The
+rest of the library does not depend on this package: it looks formulas up by name.
 """
 
 from reticent.papers import calibrations as _calibrations  # noqa: F401 (registers them)

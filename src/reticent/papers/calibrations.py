@@ -1,7 +1,7 @@
 """``calibration="published"``: which formula of which paper scales the noise of which mechanism.
 
-Each function takes the budget and what a mechanism knows about itself, refuses what its paper does not cover,
-and gives the paper's noise. Registered here, looked up by :func:`reticent.privacy.prescribed.prescribe`.
+Each function takes the budget and what a mechanism knows about itself, refuses what its paper does not cover, and
+returns the paper's noise. Registered here, looked up by :func:`reticent.privacy.prescribed.prescribe`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Figures from arrays and other plain results; nothing here depends on learners or solvers."""
 
-from reticent.plots.ages import by_age
 from reticent.plots.errors import error_over_time
 from reticent.plots.forest import forest
-from reticent.plots.odds import odds
 from reticent.plots.over_time import over_time
-from reticent.plots.promise import promise
+from reticent.plots.promise import by_age, odds, promise
 from reticent.plots.sparsity import sparsity_path
 from reticent.plots.spending import spending
 from reticent.plots.style import COLOURS, axes

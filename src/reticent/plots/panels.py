@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reticent.plots.style import COLOURS
+from reticent.plots.style import COLOURS, blank
 
 GREY = "#555555"
 DASHES = ("-", "--", ":", "-.")
@@ -120,16 +120,12 @@ def panels(
     matplotlib.figure.Figure
         The figure; ``figure.savefig(path)`` saves it.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("plots need matplotlib: pip install matplotlib") from error
     count = len(shown)
     across = columns or min(4, count)
     down = math.ceil(count / across)
     free = across * down - count
     width = 7.0 if across == 1 else min(12.0, 3.3 * across)
-    figure = Figure(
+    figure = blank(
         figsize=(width, (3.4 if count == 1 else 2.7) * down + 0.9), dpi=110, layout="constrained"
     )
     grid = figure.subplots(down, across, squeeze=False)

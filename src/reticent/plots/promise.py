@@ -1,13 +1,17 @@
-"""A guarantee as a picture: how well an attacker can tell whether a record takes part."""
+"""A guarantee as a picture: how well an attacker can tell whether a record takes part, by age, and for a crowd.
+
+The numbers are exact and computed from a guarantee; drawing them spends no privacy.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from reticent.plots.style import axes
+from reticent.plots.style import COLOURS, axes
 from reticent.plots.tradeoff import claimed_misses
 
 
@@ -51,4 +55,81 @@ def promise(guarantees: Any, *, title: str = "", ax: Any = None) -> Any:
     ax.set_ylabel("misses")
     ax.set_title(title or "No attacker gets below the line", fontsize=10)
     ax.legend(frameon=False, fontsize=8, loc="upper right")
+    return ax
+
+
+def by_age(promises: Any, *, title: str = "", ax: Any = None) -> Any:
+    """Draw epsilon against age, one line for each guarantee.
+
+    Parameters
+    ----------
+    promises : ByAge or mapping of str to ByAge
+        What `Guarantee.by_age` returned, or several of these by name.
+    title : str
+        Title of the figure.
+    ax : matplotlib axes, optional
+        Axes to draw on; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes; ``ax.figure.savefig(path)`` saves the figure.
+    """
+    ax = axes() if ax is None else ax
+    lines = promises if isinstance(promises, Mapping) else {"": promises}
+    for name, line in lines.items():
+        ages, values = np.array(line.ages), np.array(line.epsilons)
+        shown = np.isfinite(values)
+        ax.plot(ages[shown], values[shown], marker="o", markersize=3, linewidth=1.4, label=name)
+        if not shown.all():  # nothing is guaranteed from there on
+            ax.axvline(float(ages[~shown][0]), linewidth=0.8, linestyle=":", color="0.5")
+    ax.set_xscale("log")
+    ax.set_ylim(bottom=0)
+    ax.set_xlabel("age: outputs from the record's own")
+    ax.set_ylabel(f"epsilon at delta = {next(iter(lines.values())).delta:g}")
+    ax.set_title(title, fontsize=10)
+    if any(lines):
+        ax.legend(frameon=False, fontsize=8, loc="best")
+    return ax
+
+
+def odds(numbers: Any, *, title: str = "", ax: Any = None) -> Any:
+    """Draw what a guarantee means for a number of people.
+
+    Parameters
+    ----------
+    numbers : Odds
+        What `Guarantee.odds` returned.
+    title : str
+        Title of the figure.
+    ax : matplotlib axes, optional
+        Axes to draw on; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes; ``ax.figure.savefig(path)`` saves the figure.
+    """
+    ax = axes(7.0, 3.6) if ax is None else ax
+    wide = max(1, round(math.sqrt(2.5 * numbers.people)))
+    number = np.arange(numbers.people)
+    across, down = number % wide, number // wide
+    groups = (
+        (number < numbers.blind, "0.75", f"right by guessing: {numbers.blind:,}"),
+        (
+            (number >= numbers.blind) & (number < numbers.right),
+            COLOURS[1],
+            f"right by looking at the outputs as well: at most {numbers.right - numbers.blind:,} more",
+        ),
+        (
+            number >= numbers.right,
+            COLOURS[0],
+            f"wrong: at least {numbers.people - numbers.right:,}",
+        ),
+    )
+    for which, colour, label in groups:
+        ax.scatter(across[which], -down[which], s=9, color=colour, label=label, linewidths=0)
+    ax.set_axis_off()
+    ax.set_title(title or f"Of {numbers.people:,} people", fontsize=10)
+    ax.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=1)
     return ax

@@ -8,6 +8,15 @@ from typing import Any
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#555555")
 
 
+def blank(**options: Any) -> Any:
+    """An empty figure with these options of matplotlib's, which is imported here only."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("plots need matplotlib: pip install matplotlib") from error
+    return Figure(**options)
+
+
 def axes(width: float = 7.0, height: float = 4.2) -> Any:
     """Make a figure with one pair of axes in the common style.
 
@@ -28,11 +37,7 @@ def axes(width: float = 7.0, height: float = 4.2) -> Any:
 
 def row(count: int, width: float = 3.4, height: float = 3.2) -> list[Any]:
     """Make a figure with several pairs of axes side by side, each of the given size in inches."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("plots need matplotlib: pip install matplotlib") from error
-    figure = Figure(figsize=(count * width, height), dpi=150, layout="constrained")
+    figure = blank(figsize=(count * width, height), dpi=150, layout="constrained")
     made = [figure.add_subplot(1, count, k + 1) for k in range(count)]
     for ax in made:
         ax.grid(alpha=0.25, linewidth=0.6)

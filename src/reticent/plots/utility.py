@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reticent.plots import bands
+from reticent.plots.over_time import draw
 from reticent.plots.style import axes
 
 _MARKS = ("o", "s", "^", "D", "v", "P", "X")
@@ -60,7 +60,7 @@ def privacy_utility(
     """
     ax = axes() if ax is None else ax
     x = np.asarray(epsilons, dtype=float)
-    bands.draw(
+    draw(
         ax,
         x,
         scores,

@@ -72,17 +72,17 @@ class Stepwise(Ages):
 
 
 Part = tuple[Curve, int, Ages | None]
-"""One release: what a run of it costs, how many there are, and what all of them cost by age."""
+"""A release: the cost of one run, the number of runs, and the cost of all of them by age."""
 
 
 @dataclass(frozen=True)
 class OnDisjointRecords(Ages):
-    """Several promises of which each record has one only: at every age the worst of them.
+    """The cost of several guarantees on disjoint records: at every age, that of the worst of them.
 
     Parameters
     ----------
     promises : tuple of tuple of (Curve, int, Ages or None)
-        The releases of each promise; one without a cost by age counts in full at every age.
+        The releases of each guarantee; one without a cost by age counts in full at every age.
 
     Examples
     --------

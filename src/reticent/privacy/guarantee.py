@@ -266,7 +266,7 @@ class Guarantee:
             details.append(f"part {number_} of {len(guarantees)}:")
             details.extend("  " + line for line in part._release_lines())
         ages = None
-        # of a window nothing is known beyond it, unless every part says what it costs there
+        # nothing is known after a window, unless every part states its cost there
         if first.ages or all(part._fades for part in guarantees):
             ages = OnDisjointRecords(
                 tuple(

@@ -1,4 +1,4 @@
-"""Tables and pages made of traces and plots: one HTML file that needs nothing else."""
+"""Tables and pages from traces and plots: one self-contained HTML file."""
 
 from reticent.report.page import Page
 from reticent.report.svg import inline_svg

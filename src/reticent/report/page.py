@@ -1,9 +1,9 @@
-"""One self-contained HTML page: words, tables, drawings, the guarantee, and how to make it again.
+"""One self-contained HTML page: text, tables, drawings, the guarantee, and how to reproduce it.
 
-No script, no font, no picture from elsewhere; a policy in the page forbids the browser to fetch anything.
+It contains no script, font or picture from elsewhere, and its content policy forbids the browser to fetch anything.
 
-A page that shows a diagnostic is as private as the records it was read off. Every table and drawing
-says which it is, and ``write`` keeps such a page to its owner.
+A page that shows a diagnostic is as private as the records from which it was computed. Every table and drawing says
+which it is, and ``write`` makes such a page readable by its owner only.
 """
 
 from __future__ import annotations
@@ -230,22 +230,23 @@ def in_words(guarantee: Any) -> list[str]:
     scope = guarantee.scope
     if scope.ages:
         lines.append(
-            f"This is about the first {scope.last:,} outputs, counted from {scope.since}. Whoever sees fewer learns "
-            f"less, whoever sees more may learn more: {guarantee.by_age()}."
+            f"This covers the first {scope.last:,} outputs, counted from {scope.since}. Anyone who sees fewer learns "
+            f"less; anyone who sees more may learn more: {guarantee.by_age()}."
         )
     elif scope.within:
         lines.append(
-            f"This is for any {scope.window:,} outputs in a row, about the records of a person that came within "
-            "them. Less, if anything, is promised against whoever sees more."
+            f"This covers any {scope.window:,} consecutive outputs, and is about the records of a person that came "
+            f"within them. "
+            "Against anyone who sees more outputs, the guarantee is weaker, or there is none."
         )
     elif scope.window is not None:
         lines.append(
-            f"This is for any {scope.window:,} outputs in a row, counted from the first that a record enters. Less, "
-            "if anything, is promised against whoever sees more."
+            f"This covers any {scope.window:,} consecutive outputs, counted from the first that a record enters. "
+            "Against anyone who sees more outputs, the guarantee is weaker, or there is none."
         )
     else:
         lines.append(
-            "This is for everything that was or will be released from the run, together, for ever."
+            "This covers everything that was or will be released from the run, together, for ever."
         )
     return lines
 

@@ -1,7 +1,7 @@
-"""How a page looks: one style sheet for light and dark, with the house palette in both.
+"""The style sheet of pages, for light and dark mode, with the project's palette in both.
 
-The dark palette is not the light one on black. Its colours are lighter versions in the same order,
-still told apart by colour-blind readers.
+The dark palette is not the light one on black. Its colours are lighter versions in the same order, and still
+distinguishable for colour-blind readers.
 """
 
 SHEET = """

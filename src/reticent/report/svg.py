@@ -1,10 +1,8 @@
-"""A matplotlib figure as SVG that lives inside a page and takes its colours from there.
+"""A matplotlib figure as SVG that is embedded in a page and takes its colours from there.
 
-Colours of the house palette become CSS variables, black becomes the page's text colour and white
-nothing at all, so that one drawing is readable on light and on dark paper.
-
-Matplotlib names clip paths and markers by hash, and two figures of one page may share a name; every
-name gets the figure's own prefix here.
+Colours of the project's palette become CSS variables, black becomes the page's text colour and white becomes
+transparent, so that one drawing is readable in light and dark mode. Matplotlib names clip paths and markers by hash,
+and two figures of one page may share a name; therefore every name gets a prefix of the figure.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """The durable service: private learning over HTTP that commits before it reveals.
 
-`reticent serve` runs it; the parts are a store (what is kept), an engine (one thread that commits in groups), and
-an application (HTTP). See docs/service.md.
+`reticent serve` runs it. Its parts are a store, an engine (one thread that commits in groups), and an HTTP application.
+See docs/service.md.
 """

@@ -1,17 +1,17 @@
-"""Going on after a restore: a folder that its anchor refuses is given fresh noise, and its ledgers pay for it.
+"""Continue after a restore: a folder that its anchor refuses gets fresh noise, and its ledgers are charged for it.
 
-The state in a restored folder is older than what may have been published. Going on with its noise would put used
-noise on other records. So every stream begins anew with keys of its own, from the last decision in the folder, and
-its promise becomes the composition of both: a record that was sent after the backup, and is sent again, is counted
-in what was lost and in what follows.
+The state in a restored folder is older than what may have been published. Continuing with its noise would apply used
+noise to other records. So every stream starts again with new keys, from the last decision in the folder, and its
+guarantee becomes the composition of both: a record that was sent after the backup, and is sent again, is counted in
+what was lost and in what follows.
 
 The same backup can be adopted more than once, and each time something may have been released. So adoptions are counted
-for the whole lineage, outside the folder and before they happen, and a folder pays for all that it has not paid for.
-On another machine there is no such count; the command says so.
+for the whole lineage, outside the folder and before they happen, and a folder is charged for all that it has not been
+charged for. On another machine there is no such count; the command says so.
 
-What a ledger paid after the backup is unknown here. The ledger of a stream pays for that stream alone. One that is
-shared, or a table's, may have paid for anything up to its budget; unless the anchor tells that no charge is missing,
-it is closed, and so are the streams that it paid for.
+What a ledger was charged with after the backup is unknown. A stream's own ledger pays for that stream alone. A shared
+ledger, or that of a table, may have been charged up to its budget; unless the anchor shows that no charge is missing,
+it is closed, together with the streams that it paid for.
 """
 
 from __future__ import annotations
@@ -42,29 +42,29 @@ _ROOM = 1.0 + 1e-9  # so that rounding does not refuse what the budget was raise
 
 @dataclass(frozen=True)
 class Adopted:
-    """What was done to a folder."""
+    """The outcome of an adoption."""
 
     renewed: list[str]
     closed: list[str]
     raised: list[str]
     adoptions: int = 1
-    """How many adoptions were paid for: more than one where the same backup was adopted before."""
+    """Number of adoptions that were charged: more than one if the same backup was adopted before."""
     counted: bool = True
     """Whether this machine knows how often the lineage was adopted before."""
 
 
 def adopt(options: Options) -> Adopted:
-    """Give the streams of a folder fresh noise, and the folder an anchor of its own.
+    """Give the streams of a folder fresh noise, and the folder a new anchor.
 
     Parameters
     ----------
     options : Options
-        Where the folder is, and its key.
+        Location of the folder, and its key.
 
     Raises
     ------
     StoreError
-        The folder is the one that was served last, so there is nothing to adopt.
+        If the folder is the one that was served last, so that there is nothing to adopt.
     """
     folder = open_home(options, adopting=True)
     try:
@@ -116,10 +116,10 @@ def _renew_all(folder: Home, rows: Transaction, complete: bool, copies: int) -> 
 
 
 def _renew(folder: Home, rows: Transaction, stream: StreamRow, copies: int) -> Guarantee:
-    """Replace the state of a stream by one with fresh noise, and return what that costs.
+    """Replace the state of a stream by one with fresh noise, and return its cost.
 
-    It is counted once for each adoption that the folder had not paid for: a record that was sent after the backup may
-    be in what each of them released.
+    The cost is counted once for each adoption that the folder had not been charged for: a record that was sent after
+    the backup may be in what each of them released.
     """
     specification = Specification.from_dict(stream.specification)
     state = rows.state(stream.id)
@@ -141,7 +141,7 @@ def _renew(folder: Home, rows: Transaction, stream: StreamRow, copies: int) -> G
 
 
 def _charge(rows: Transaction, row: LedgerRow, guarantee: Guarantee, stream: str) -> LedgerRow:
-    """Charge a ledger, whose budget is raised where it does not suffice: an administrator asked for this."""
+    """Charge a ledger; its budget is raised if it is too small, because an administrator asked for the adoption."""
     what = f"stream {stream}: fresh noise after a restore"
     entries = [*rows.entries(row.name)]
     parts = [*(Guarantee.from_dict(entry.guarantee) for entry in entries), guarantee]
@@ -177,7 +177,7 @@ def _fits(budget: Budget, unit: str, parts: list[Guarantee]) -> bool:
 
 
 def _enough(budget: Budget, unit: str, parts: list[Guarantee]) -> Budget:
-    """The smallest budget, or nearly, that pays for everything."""
+    """The smallest budget, approximately, that pays for everything."""
     whole = parts[0]
     for part in parts[1:]:
         whole = whole + part

@@ -1,14 +1,14 @@
-"""A small file outside the folder by which a restored backup, or a copy, is told from the folder itself.
+"""A small file outside the folder that distinguishes the folder from a restored backup or a copy.
 
-The store counts its commits. After each commit, and before anyone sees what it published, the count is written to
-the anchor, which no backup of the folder includes. A store that is behind its anchor was restored from a backup: its
-streams would put noise that was already used on other records. A folder that its anchor knows at another place is a
-copy, and one without an anchor was brought from elsewhere. All of these are refused until they are adopted
+The store counts its commits. After each commit, and before anyone sees what it published, the count is written to the
+anchor, which no backup of the folder contains. A store that is behind its anchor was restored from a backup: its
+streams would apply used noise to other records. A folder that its anchor knows at another place is a copy, and one
+without an anchor was brought from elsewhere. All of these are refused until they are adopted
 (:mod:`reticent.service.adopting`).
 
-The file has two slots, written in turn, so that a torn write leaves the other. It is synced at start and once a
-second, not with every commit: it survives any end of the process, and of a power cut it may lose the last second.
-A snapshot of a whole machine includes the anchor and cannot be told apart; docs/service.md says so.
+The file has two slots, written in turn, so that a torn write leaves the other intact. It is synced at start and once a
+second, not with every commit: it survives any end of the process, but may lose the last second in a power cut. A
+snapshot of a whole machine contains the anchor and cannot be detected; docs/service.md says so.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ _SIZE = 2048
 
 @dataclass(frozen=True)
 class Facts:
-    """What an anchor says.
+    """The content of an anchor.
 
     Parameters
     ----------
     id : str
-        Of the folder.
+        Id of the folder.
     root : str
-        Id of the folder that it descends from by adoptions.
+        Id of the folder from which it descends by adoptions.
     commit : int
-        How many commits were made.
+        Number of commits.
     charges : int
-        How many charges the ledgers had seen by then.
+        Number of charges in the ledgers at that commit.
     path : str
-        Where the folder was.
+        Path of the folder.
     inode : int
-        Of its database.
+        Inode of its database.
     device : int
-        On which its database is.
+        Device of its database.
     """
 
     id: str
@@ -68,7 +68,7 @@ class Facts:
 
 
 def default_path(identity: str) -> Path:
-    """Where the anchor of a folder is if nobody says: below the user's own state folder."""
+    """The default anchor of a folder, below the user's own state folder."""
     named = os.environ.get(FOLDER)
     if named:
         return Path(named) / identity
@@ -86,9 +86,9 @@ class Anchor:
     Parameters
     ----------
     path : path
-        The file; it is made if ``facts`` are given.
+        The file; it is created if ``facts`` are given.
     facts : Facts, optional
-        What a new anchor says.
+        Content of a new anchor.
     """
 
     def __init__(self, path: Path, facts: Facts | None = None) -> None:
@@ -143,7 +143,7 @@ class Anchor:
             self.facts = latest
 
     def check(self, identity: str, commit: int, path: Path) -> None:
-        """Refuse a folder that is not the one which was served last."""
+        """Refuse a folder that is not the one that was served last."""
         facts = self.facts
         device, inode = place_of(path)
         if facts.id != identity:
@@ -154,7 +154,7 @@ class Anchor:
                 "was published since used noise that must not be used again; `reticent serve adopt` goes on with "
                 "fresh noise and charges for it"
             )
-        # numbers of files coincide on fresh disks: one was moved only if nothing is left where it was
+        # inode numbers coincide on fresh disks: a folder was moved only if nothing is left at its old path
         moved = (facts.device, facts.inode) == (device, inode) and not Path(facts.path).exists()
         if facts.path != str(path) and not moved:
             raise StoreError(
@@ -166,7 +166,7 @@ class Anchor:
         self.sync()
 
     def follow(self, number: int) -> None:
-        """Refuse a commit that is numbered no higher than one that was made: the store was set back meanwhile."""
+        """Refuse a commit that is not numbered higher than all earlier ones: the store was set back in the meantime."""
         if number <= self.facts.commit:
             raise StoreError(
                 f"the store was set back while it was served: commit {number} would follow {self.facts.commit}; what "
@@ -175,7 +175,7 @@ class Anchor:
             )
 
     def commit(self, number: int, charges: int) -> None:
-        """Note a commit, before what it published is seen."""
+        """Record a commit, before what it published is seen."""
         known = self.facts
         self.facts = Facts(
             known.id, known.root, number, charges, known.path, known.inode, known.device
@@ -184,7 +184,7 @@ class Anchor:
         self._dirty = True
 
     def keep_synced(self) -> None:
-        """Sync once a second, in a thread of its own, until closed."""
+        """Sync once a second, in a separate thread, until closed."""
 
         def work() -> None:
             while not self._closed.wait(1.0):
@@ -195,11 +195,11 @@ class Anchor:
         threading.Thread(target=work, name="reticent-anchor", daemon=True).start()
 
     def sync(self) -> None:
-        """Have what was written reach the disk."""
+        """Write the anchor to disk."""
         os.fsync(self._file)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._closed.set()
         self.sync()
         os.close(self._file)
@@ -214,7 +214,7 @@ class Anchor:
 
 
 def _latest(file: int) -> Facts | None:
-    """The later one of the two slots, of those that are whole."""
+    """The later one of the intact slots."""
     found = []
     for place in _SLOTS:
         line = os.pread(file, _SIZE, place).rstrip(b"\0").rstrip(b"\n")
@@ -225,7 +225,7 @@ def _latest(file: int) -> Facts | None:
 
 
 def peek(path: Path) -> Facts | None:
-    """What an anchor says, though another process may hold it; None if there is none."""
+    """The content of an anchor, even if another process holds it; None if there is none."""
     try:
         file = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -237,7 +237,7 @@ def peek(path: Path) -> Facts | None:
 
 
 def _may_replace(there: Facts | None, facts: Facts) -> bool:
-    """Whether a new anchor may take the place of what is there."""
+    """Whether a new anchor may replace what is there."""
     if there is None:
         return False
     # one that was made for this folder at a first start which did not come to its end
@@ -257,14 +257,14 @@ def count_adoption(files: list[Path], known: int) -> tuple[int, bool]:
     Parameters
     ----------
     files : list of path
-        Where the count is kept; all of them are brought up to date.
+        Files that hold the count; all of them are updated.
     known : int
-        How many adoptions the folder itself knows of.
+        Number of adoptions that the folder itself knows.
 
     Returns
     -------
     tuple of (int, bool)
-        How many there are now, this one included, and whether there was a count to go on.
+        Number of adoptions including this one, and whether a count existed.
     """
     handles = []
     try:

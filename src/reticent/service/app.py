@@ -1,9 +1,9 @@
-"""The service over HTTP: which address leads to which route.
+"""The HTTP application: which address leads to which route.
 
-Starlette and uvicorn: routing, streaming bodies and server-sent events with little around them, so that a single
-request costs what its commit costs. Considered: FastAPI (Starlette with pydantic models on top; bodies here are
-read by msgspec in a type made from each stream's schema, which FastAPI's declarations cannot express), Litestar
-(the same by msgspec, but a larger framework for two dozen routes).
+It uses Starlette and uvicorn: routing, streaming bodies and server-sent events with little overhead, so that a request
+costs little more than its commit. Considered: FastAPI (Starlette with pydantic models; bodies here are decoded by
+msgspec into a type made from each stream's schema, which FastAPI's declarations cannot express), Litestar (uses msgspec
+too, but a larger framework for two dozen routes).
 """
 
 from __future__ import annotations
@@ -142,14 +142,14 @@ def make_app(service: Service, lifespan: Any = None) -> Starlette:
 
 
 class _App(Starlette):
-    """Starlette with a short way for records: its layers take longer than everything else around a small request.
+    """Starlette with a shortcut for records: its layers take longer than everything else around a small request.
 
     Parameters
     ----------
     records : callable
-        Answers whoever sends records; whatever it raises was made an answer.
+        Endpoint for records; it turns every exception into an answer.
     options
-        Of Starlette.
+        Options of Starlette.
     """
 
     def __init__(self, records: Endpoint, **options: Any) -> None:

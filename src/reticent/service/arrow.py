@@ -1,7 +1,7 @@
-"""Records as an Arrow IPC stream: columns that become arrays without a copy for each cell.
+"""Records as an Arrow IPC stream: columns become arrays without a copy per cell.
 
-pyarrow reads what strangers send, so a stream is validated in full before it is used. A compressed one is refused,
-for a small body could become any size; HTTP is where a body is compressed, if at all.
+pyarrow reads untrusted input, so a stream is fully validated before it is used. Compressed streams are refused, because
+a small body could expand to any size; compress at the HTTP level, if at all.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _compressed(metadata: bytes, dictionary: bool) -> bool:
 
 
 class _Table:
-    """A table of a flatbuffer: enough to see whether a field is there."""
+    """A flatbuffer table: enough to see whether a field exists."""
 
     def __init__(self, data: bytes, place: int) -> None:
         self._data, self._place = data, place
@@ -97,7 +97,7 @@ def check_columns(there: Sequence[str], wanted: Sequence[str], person: str | Non
 
 
 def numbers(table: Any, names: Sequence[str]) -> NDArray[np.float64]:
-    """Columns of numbers as one array, a missing cell as NaN; a NaN that was sent is refused."""
+    """Numeric columns as one array, with NaN for missing cells; a NaN that was sent is refused."""
     found = _block(table, names)
     if found is not None:
         return found
@@ -108,7 +108,7 @@ def numbers(table: Any, names: Sequence[str]) -> NDArray[np.float64]:
 
 
 def _block(table: Any, names: Sequence[str]) -> NDArray[np.float64] | None:
-    """All columns in one go where they are doubles, in one piece and whole; else None, and each is looked at."""
+    """All columns at once, if they are contiguous doubles without missing cells; else None."""
     import pyarrow as pa
 
     batches = table.to_batches()
@@ -118,13 +118,13 @@ def _block(table: Any, names: Sequence[str]) -> NDArray[np.float64] | None:
     columns, plain = [there[name] for name in names], pa.float64()
     if any(column.type != plain or column.null_count for column in columns):
         return None
-    # rows of columns first: a copy of the whole turns them quicker than writing each across the rows
+    # rows of columns first: transposing one copy is faster than writing each column across the rows
     out = np.array([_doubles(column) for column in columns]).T.copy()
     return out if np.isfinite(out).all() else None
 
 
 def _doubles(piece: Any) -> NDArray[np.float64]:
-    """Doubles as they lie in memory; pyarrow's own way is to ask pandas first."""
+    """Doubles as they are in memory; pyarrow's own conversion consults pandas first."""
     return np.frombuffer(piece.buffers()[1], np.float64, len(piece), 8 * piece.offset)
 
 
@@ -150,7 +150,7 @@ def _number(column: Any, name: str) -> NDArray[np.float64]:
 
 
 def cells(table: Any, columns: Sequence[Column]) -> dict[str, Any]:
-    """Columns of any declared type, as an encoder takes them."""
+    """Columns of any declared type, in the form that an encoder takes."""
     return {
         column.name: (
             _number(table.column(column.name), column.name)
@@ -184,9 +184,9 @@ def _texts(column: Any, name: str) -> list[Any]:
 
 
 def persons(table: Any, declared: Sequence[str], column: str | None = None) -> list[str] | None:
-    """Whom each record is about, where there is a column that says so and is not a feature.
+    """The persons' ids, if there is a column for them that is not a feature.
 
-    It is the schema's column of persons, or else the one that is called ``person``.
+    It is the schema's column of persons, or else the one named ``person``.
     """
     name = PERSON if column is None else column
     if name not in table.column_names or name in declared:

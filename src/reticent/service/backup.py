@@ -1,7 +1,7 @@
-"""Backups of a folder: the database at one moment, taken while the service runs, and a file that says what it is.
+"""Backups of a folder: a consistent copy of the database, taken while the service runs, and a manifest.
 
-The key is not part of a backup: whoever has both can read the sums. The anchor is not either, so that a restored folder
-is recognised and has to be adopted (:mod:`reticent.service.adopting`).
+The key is not part of a backup: whoever has both can read the sums. Neither is the anchor, so that a restored folder is
+recognised and has to be adopted (:mod:`reticent.service.adopting`).
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ MANIFEST = "backup.json"
 
 
 def backup(options: Options, to: Path) -> dict[str, Any]:
-    """Copy the database of a folder, and return what the copy holds.
+    """Copy the database of a folder, and return what the copy contains.
 
     Parameters
     ----------
     options : Options
-        Where the service is.
+        Location of the service.
     to : path
         A folder that does not exist yet.
 
     Raises
     ------
     StoreError
-        There is no service, or the place is taken; nothing was written.
+        If there is no service, or ``to`` exists; nothing was written.
     """
     data = _folder(options)
     database = data / DATABASE
@@ -65,19 +65,19 @@ def backup(options: Options, to: Path) -> dict[str, Any]:
 
 
 def restore(source: Path, options: Options) -> dict[str, Any]:
-    """Put a backup in the place of a folder that holds no service, and return what it holds.
+    """Restore a backup to a folder that holds no service, and return what it contains.
 
     Parameters
     ----------
     source : path
-        The folder that :func:`backup` made.
+        Folder made by :func:`backup`.
     options : Options
-        Where the service is to be, and its key.
+        Location for the service, and its key.
 
     Raises
     ------
     StoreError
-        The backup is damaged or of another key, or the folder is in use; nothing was written.
+        If the backup is damaged or has another key, or the folder is in use; nothing was written.
     """
     data = _folder(options)
     try:
@@ -113,7 +113,7 @@ def _folder(options: Options) -> Path:
 
 
 def _copy(source: Path, to: Path) -> None:
-    """A database as it is at one moment, whoever writes it meanwhile; durable when this returns."""
+    """A consistent copy of a database that may be written at the same time; durable when this returns."""
     os.close(os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     try:
         reader = sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True, timeout=60.0)

@@ -1,4 +1,4 @@
-"""Streams that play points and learn from their losses: a private bandit, asked and told over the wire."""
+"""Streams that play points and learn from their losses: a private bandit over HTTP."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reticent.state import parts
 from reticent.state.lease import Lease
 from reticent.state.persons import Persons
 
-_LARGEST = 10_000  # of a set's dimension: a request must not be able to use up the memory
+_LARGEST = 10_000  # largest dimension of a set, so that a request cannot exhaust the memory
 _NOT_OPTIONS = (
     "set", "budget", "seed", "private", "mirror", "calibration", "noise_precision", "participation",
 )  # fmt: skip
@@ -23,14 +23,14 @@ _PERSONS = ("max_records", "min_gap", "max_persons")
 
 
 class Player:
-    """A bandit whose points are tickets.
+    """A bandit whose points are identified by tickets.
 
     Parameters
     ----------
     specification : Specification
-        Of the kind ``bandit``, with an option ``set``: ``{"kind": "Simplex", "dim": 3}``.
+        Specification of kind ``bandit``, with an option ``set``: ``{"kind": "Simplex", "dim": 3}``.
     state : dict, optional
-        Where to go on; by default the stream begins.
+        State from which to continue; by default the stream begins.
     """
 
     def __init__(self, specification: Specification, state: dict[str, Any] | None = None) -> None:
@@ -55,7 +55,7 @@ class Player:
     def renewed(
         cls, specification: Specification, state: dict[str, Any], decision: dict[str, Any]
     ) -> Player:
-        """A bandit with noise of its own; tickets of the other are closed."""
+        """A bandit with fresh noise; tickets of the old one are closed."""
         before = int(state["before"]) + int(state["bandit"]["counts"][0])
         if specification.seed is not None:
             specification = specification.with_seed(specification.seed + before + 1)
@@ -103,7 +103,7 @@ class Player:
         return {"ticket": self._before + point.number, "point": point.tolist()}
 
     def tell(self, ticket: int, value: float | None, person: str | None = None) -> None:
-        """The loss of a point, and whose it is where persons are protected; None if there will be none."""
+        """Report the loss of a point, and whose it is if persons are protected; None if there will be none."""
         if ticket <= self._before:
             raise Problem(
                 409,

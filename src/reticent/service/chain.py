@@ -1,13 +1,13 @@
-"""An append-only log of every release and every administrative act, in chains of hashes.
+"""An append-only log of every release and every administrative act, as hash chains.
 
-Each stream has a chain with one entry for each commit that published decisions: their numbers, and a digest of their
-bytes. One more chain holds what administrators did, what was charged, and which models were published. An entry's hash
-covers the hash before it, so that whoever changes or removes an entry has to change all that follow. Entries are
-written in the transaction that they are about.
+Each stream has a chain with one entry per commit that published decisions: their numbers, and a digest of their bytes.
+One more chain records what administrators did, what was charged, and which models were published. The hash of an entry
+covers the previous hash, so whoever changes or removes an entry has to change all later ones. Entries are written in
+the transaction that they describe.
 
-A chain cannot tell that its end was cut off, or that all of it was written anew. So its head, the last hash, belongs
-elsewhere as well: ``reticent serve verify`` prints the heads and compares them with those of an earlier run, and the
-log of the process says them when it stops.
+A chain cannot detect that its end was cut off, or that all of it was rewritten. So its head, the last hash, should be
+stored elsewhere too: ``reticent serve verify`` prints the heads and compares them with those of an earlier run, and the
+process logs them when it stops.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ def append(rows: Transaction, chain: int, at: float, bodies: list[dict[str, Any]
 
 
 def append_act(rows: Transaction, at: float, act: str, **about: Any) -> None:
-    """Write down what a command did while the service was stopped."""
+    """Record what a command did while the service was stopped."""
     rows.alone()
     append(rows, ACTS, at, [{"act": act} | about])
 
 
 def witness(turn: Turn) -> None:
-    """Write down what a transaction does; called inside it, after its commands."""
+    """Record what a transaction does; called within it, after its commands."""
     for stream, outputs in turn.published.items():
         body: dict[str, Any] = {
             "first": outputs[0].number,
@@ -73,7 +73,7 @@ def witness(turn: Turn) -> None:
 
 
 def digest_of(outputs: list[OutputRow]) -> str:
-    """Of the bytes of decisions."""
+    """Digest of the bytes of decisions."""
     hashed = hashlib.sha256()
     for output in outputs:
         hashed.update(
@@ -84,26 +84,26 @@ def digest_of(outputs: list[OutputRow]) -> str:
 
 
 def digest_of_charge(row: EntryRow) -> str:
-    """Of everything that a ledger keeps of a charge."""
+    """Digest of everything that a ledger stores about a charge."""
     plain = [row.ledger, row.at, row.what, row.guarantee]
     return hashlib.sha256(msgspec.json.encode(plain, order="sorted")).hexdigest()
 
 
 @dataclass(frozen=True)
 class By:
-    """A command of somebody: what it does is written down under their name."""
+    """A command of a caller; what it does is recorded under the caller's name."""
 
     command: Any
     caller: Caller
 
     @property
     def stream(self) -> str | None:
-        """What the command is about, if it is about one stream."""
+        """The stream of the command, if it is about one stream."""
         found: str | None = getattr(self.command, "stream", None)
         return found
 
     def apply(self, turn: Turn) -> Any:
-        """Do it."""
+        """Apply the command."""
         before = len(turn.acts)
         answer = self.command.apply(turn)
         who = {"id": self.caller.id, "role": self.caller.role, "label": self.caller.label}
@@ -117,7 +117,7 @@ class By:
 
 @dataclass
 class Verdict:
-    """What was found of the chains."""
+    """The outcome of a verification."""
 
     entries: int = 0
     decisions: int = 0
@@ -128,7 +128,7 @@ class Verdict:
 
 
 def heads(rows: Reading, streams: list[StreamRow]) -> dict[str, dict[str, Any]]:
-    """Where each chain ends."""
+    """The head of each chain."""
     out = {}
     for chain, name in _names(streams):
         head = rows.log_head(chain)
@@ -142,14 +142,14 @@ def _names(streams: list[StreamRow]) -> list[tuple[int, str]]:
 
 
 def verify(rows: Reading, earlier: dict[str, dict[str, Any]] | None = None) -> Verdict:
-    """Compute every hash again, and compare the chains with what they are about.
+    """Recompute every hash, and compare the chains with what they describe.
 
     Parameters
     ----------
     rows : Reading
-        What the service holds; it may go on meanwhile.
+        Content of the service, which may be running.
     earlier : dict, optional
-        Heads of an earlier verdict, which must still lie on the chains.
+        Heads of an earlier verification, which must still be on the chains.
     """
     out = Verdict()
     streams = rows.streams()
@@ -180,7 +180,7 @@ def _walk(
     parts: list[_Releases | _Charges],
     out: Verdict,
 ) -> None:
-    """Follow one chain from its start, and show each entry to whoever compares it with something."""
+    """Follow one chain from its start, and pass each entry to a callback that compares it."""
     before, count = _START, 0
     met = then is None
     for row in _entries(rows, chain):
@@ -221,7 +221,7 @@ def _entries(rows: Reading, chain: int) -> Iterator[LogRow]:
 
 
 class _Releases:
-    """The decisions of a stream, beside its chain."""
+    """Compares the decisions of a stream with its chain."""
 
     def __init__(self, rows: Reading, chain: int, name: str, reached: int, out: Verdict) -> None:
         self._rows, self._chain, self._out = rows, chain, out
@@ -255,7 +255,7 @@ class _Releases:
 
 
 class _Charges:
-    """The charges of all ledgers, beside the chain of acts."""
+    """Compares the charges of all ledgers with the chain of acts."""
 
     def __init__(self, rows: Reading, out: Verdict) -> None:
         self._out, self._logged = out, 0
@@ -290,6 +290,6 @@ class _Charges:
 
 
 def begin(rows: Transaction, at: float) -> None:
-    """Begin the chain of acts, which says how many charges there were before there was one."""
+    """Begin the chain of acts, recording how many charges existed before."""
     if rows.log_head(ACTS) is None:
         append_act(rows, at, "begin the log", charges=rows.charges())

@@ -1,9 +1,9 @@
-"""A client in Python: the verbs of the service, with retries that cannot count a record twice.
+"""A Python client for the service, with retries that cannot count a record twice.
 
-Whatever changes a stream carries a key that is chosen before the first attempt, and every attempt sends the same
-bytes: the service counts what it sees first and knows the rest again. So a lost answer, a restart or a busy service
-costs time and nothing else. The standard library's ``http.client`` is enough; requests and httpx were considered,
-and would bring dependencies to every machine that sends records.
+Every request that changes a stream carries a key chosen before the first attempt, and every attempt sends the same
+bytes: the service counts what it sees first and recognises repeats. So a lost answer, a restart or a busy service costs
+time and nothing else. It uses the standard library's ``http.client``; requests and httpx were considered, and would add
+dependencies to every machine that sends records.
 """
 
 from __future__ import annotations
@@ -36,22 +36,23 @@ class Client:
     Parameters
     ----------
     url : str
-        Where the service listens, such as ``"http://127.0.0.1:8080"``.
+        Address of the service, such as ``"http://127.0.0.1:8080"``.
     token : str, optional
-        What allows the requests; by default the environment variable ``RETICENT_TOKEN``.
+        Token that authorises the requests. Default: the environment variable ``RETICENT_TOKEN``.
     patience : float
-        For how many seconds a request is sent again while the service cannot be reached or is busy.
+        Seconds for which a request is retried while the service cannot be reached or is busy.
     timeout : float
-        For how many seconds one attempt waits for an answer.
+        Seconds for which one attempt waits for an answer.
     certificate : path, optional
-        A file with the certificate of an authority that this machine does not know, for ``https``.
+        For ``https``: file with the certificate of an authority that this machine does not know.
 
     Notes
     -----
-    What the service refuses is raised as a :class:`reticent.service.problems.Problem`, whose ``status``, ``name``
-    and ``detail`` are those of the answer. If no whole answer comes within ``patience``, ``ConnectionError`` is
-    raised: the request may have been counted, and sending it again under the same ids is safe. One client may be
-    used by several threads, each of which has a connection of its own.
+    Refusals by the service are raised as :class:`reticent.service.problems.Problem`, with the ``status``, ``name`` and
+    ``detail`` of the answer. If no complete answer arrives within ``patience``, ``ConnectionError`` is raised: the
+    request may have been counted, and sending it again with the same ids is safe. A client may be used by several
+    threads, each of which has its own connection.
+
 
     Examples
     --------
@@ -116,15 +117,14 @@ class Client:
     def create(
         self, specification: Mapping[str, Any] | None = None, **fields: Any
     ) -> dict[str, Any]:
-        """Create a stream, which charges its ledger; creating it again as it is does nothing.
+        """Create a stream, which charges its ledger; repeating the call does nothing.
 
         Parameters
         ----------
         specification : mapping, optional
-            The fields of the specification: ``name``, ``kind``, ``schema``, ``budget`` and options.
+            Fields of the specification: ``name``, ``kind``, ``schema``, ``budget`` and options.
         **fields
-            The same as keywords, on top of ``specification``. A schema or a budget may be an object of
-            Reticent.
+            Fields as keywords, which override ``specification``. A schema or a budget may be a Reticent object.
 
         Returns
         -------
@@ -137,7 +137,7 @@ class Client:
         return found
 
     def streams(self) -> list[dict[str, Any]]:
-        """Name, kind, steps and latest decision number of every stream that the token is for."""
+        """Name, kind, steps and latest decision number of every stream that the token may read."""
         found: list[dict[str, Any]] = self.call("GET", "/v1/streams")["streams"]
         return found
 
@@ -152,7 +152,7 @@ class Client:
         Returns
         -------
         dict
-            With ``steps``, ``decision``, ``decision_number`` and ``guarantee`` among others.
+            Among others ``steps``, ``decision``, ``decision_number`` and ``guarantee``.
         """
         found: dict[str, Any] = self.call("GET", _stream(name))
         return found
@@ -165,12 +165,12 @@ class Client:
         name : str
             Name of the stream.
         number : int or "latest"
-            Which decision.
+            Number of the decision. Default: "latest".
 
         Returns
         -------
         dict
-            With ``decision_number``, ``steps``, ``decision`` and ``guarantee``.
+            ``decision_number``, ``steps``, ``decision`` and ``guarantee``.
         """
         found: dict[str, Any] = self.call("GET", f"{_stream(name)}/decisions/{number}")
         return found
@@ -178,25 +178,24 @@ class Client:
     def send(
         self, name: str, records: Iterable[Mapping[str, Any]], *, batch: int = BATCH
     ) -> dict[str, Any]:
-        """Send records, some in each request, and say what became of them.
+        """Send records, in batches, and return how many were counted.
 
-        A record without an ``id`` gets a fresh key, which lasts for this call. If the call itself may be
-        repeated, for instance when the sending program is restarted, give ids that come out the same.
+        A record without an ``id`` gets a fresh key that is valid for this call. If the call itself may be repeated, for
+        instance after a restart of the sending program, give ids that are the same each time.
 
         Parameters
         ----------
         name : str
             Name of the stream.
         records : iterable of mapping
-            Each with ``x`` (the cells of a record by column), ``y`` (its target), and perhaps ``id`` and
-            ``person``.
+            Each record has ``x`` (cells by column), ``y`` (target), and optionally ``id`` and ``person``.
         batch : int
-            How many records one request carries; a decision is published after each request.
+            Number of records per request; a decision is published after each request.
 
         Returns
         -------
         dict
-            How many records were ``accepted``, ``repeated`` and ``refused`` over all requests, and the
+            How many records were ``accepted``, ``repeated`` and ``refused`` in all requests, and the
             ``decision_number`` and ``steps`` of the last one.
         """
         if batch < 1:
@@ -235,13 +234,13 @@ class Client:
         name : str
             Name of the stream.
         table : pyarrow.Table, RecordBatch or bytes
-            One column for each of the schema, the target included; or the bytes of an Arrow IPC stream.
+            One column per column of the schema, including the target; or the bytes of an Arrow IPC stream.
         key : str, optional
-            By which a repeat of the whole batch is known again; one is made if none is given.
+            Key that identifies repeats of the whole batch. Default: a fresh key.
         producer : str, optional
-            In place of a key: who numbers its batches.
+            Instead of a key: name of a producer that numbers its batches.
         sequence : int, optional
-            The number of the batch: one more than that of the producer's last.
+            Number of the batch: one more than the producer's previous one.
         """
         headers = {"Idempotency-Key": key or new_key()}
         if producer is not None:
@@ -255,16 +254,16 @@ class Client:
     def predict(
         self, name: str, records: Iterable[Mapping[str, Any]], number: int | None = None
     ) -> dict[str, Any]:
-        """What a published decision predicts; nothing of the question is kept.
+        """Predict with a published decision; the service does not store the records.
 
         Parameters
         ----------
         name : str
             Name of the stream.
         records : iterable of mapping
-            The cells of each record by column, without the target.
+            Cells of each record by column, without the target.
         number : int, optional
-            Which decision; by default the latest.
+            Number of the decision. Default: the latest.
         """
         body: dict[str, Any] = {"records": [dict(record) for record in records]}
         if number is not None:
@@ -273,14 +272,14 @@ class Client:
         return found
 
     def events(self, name: str, after: int | None = None) -> Iterator[dict[str, Any]]:
-        """Decisions as they are published; if the connection breaks, another goes on where it stopped.
+        """Decisions as they are published; after a broken connection, the next one continues where it stopped.
 
         Parameters
         ----------
         name : str
             Name of the stream.
         after : int, optional
-            Begin with the decision after this one; by default with the latest.
+            Start with the decision after this one. Default: start with the latest.
 
         Yields
         ------
@@ -317,14 +316,14 @@ class Client:
     # Bandits ---------------------------------------------------------------------------------------
 
     def ask(self, name: str, key: str | None = None) -> dict[str, Any]:
-        """The next point of a bandit to play, and its ticket.
+        """The next point that a bandit plays, and its ticket.
 
         Parameters
         ----------
         name : str
             Name of the stream.
         key : str, optional
-            The same key gets the same point again; by default a fresh one, which lasts for this call.
+            Key of the request; repeating it returns the same point. Default: a fresh key that is valid for this call.
         """
         headers = {"Idempotency-Key": key or new_key()}
         found: dict[str, Any] = self.call("POST", _stream(name) + "/ask", headers=headers)
@@ -340,11 +339,11 @@ class Client:
         name : str
             Name of the stream.
         ticket : int
-            What :meth:`ask` returned with the point.
+            Ticket that :meth:`ask` returned with the point.
         value : float or None
             The loss, or None if it will never be known.
         person : str or int, optional
-            Whose it is, where the stream protects persons.
+            Id of the person, if the stream protects persons.
         """
         body = {"ticket": ticket, "value": value} | ({} if person is None else {"person": person})
         found: dict[str, Any] = self.call("POST", _stream(name) + "/tell", body)
@@ -353,25 +352,25 @@ class Client:
     # Before anything is spent ----------------------------------------------------------------------
 
     def estimate(self, specification: Mapping[str, Any]) -> dict[str, Any]:
-        """What a stream would cost, and whether its ledger could pay; nothing is created.
+        """What a stream would cost, and whether its ledger could pay; creates nothing.
 
         Parameters
         ----------
         specification : mapping
-            As for :meth:`create`.
+            Specification, as for :meth:`create`.
         """
         found: dict[str, Any] = self.call("POST", "/v1/estimate", specification)
         return found
 
     def dummy(self, specification: Mapping[str, Any], records: int = 1000) -> dict[str, Any]:
-        """A dry run of a stream on made-up records of the same schema; nothing is created.
+        """A dry run of a stream on made-up records of the same schema; creates nothing.
 
         Parameters
         ----------
         specification : mapping
-            As for :meth:`create`.
+            Specification, as for :meth:`create`.
         records : int
-            How many records are made up.
+            Number of made-up records.
         """
         body = {**specification, "records": records}
         found: dict[str, Any] = self.call("POST", "/v1/dummy", body)
@@ -380,7 +379,7 @@ class Client:
     # Ledgers ---------------------------------------------------------------------------------------
 
     def ledgers(self) -> list[dict[str, Any]]:
-        """Budgets, what was charged to them and what is left."""
+        """Budgets, what was charged to them, and what is left."""
         found: list[dict[str, Any]] = self.call("GET", "/v1/ledgers")["ledgers"]
         return found
 
@@ -395,18 +394,18 @@ class Client:
         kind: str = "application/json",
         headers: Mapping[str, str] | None = None,
     ) -> Any:
-        """Send one request, again with the same bytes while that may help, and return the answer's JSON.
+        """Send one request, retry with the same bytes while that may help, and return the JSON of the answer.
 
         Parameters
         ----------
         method : str
-            Such as ``"GET"``.
+            HTTP method, such as ``"GET"``.
         path : str
-            Such as ``"/v1/streams"``.
+            Path, such as ``"/v1/streams"``.
         body : bytes or plain data, optional
-            Bytes are sent as they are, anything else as JSON.
+            Bytes are sent unchanged, anything else as JSON.
         kind : str
-            The body's content type.
+            Content type of the body.
         headers : mapping of str to str, optional
             Further headers.
         """
@@ -420,7 +419,7 @@ class Client:
         while True:
             pause = wait * random.uniform(
                 0.5, 1.0
-            )  # clients that waited together do not come together
+            )  # jitter, so that clients that waited together do not retry together
             try:
                 status, data, asked = self._once(method, path, body, sent)
                 pause = min(max(pause, asked), _LONGEST)
@@ -449,7 +448,7 @@ class Client:
         try:
             connection.request(method, self._parts.path.rstrip("/") + path, body, headers)
             response = connection.getresponse()
-            # http.client takes an answer that was cut among its headers for one without a body
+            # http.client takes an answer that was cut off within its headers for one without a body
             if not response.headers.get("Content-Length", "").isdigit() and not response.chunked:
                 raise http.client.HTTPException("the answer was cut short")
             data = response.read()

@@ -1,4 +1,4 @@
-"""`reticent serve doctor`: whether a folder is fit to be served, looked at from beside; it changes nothing."""
+"""`reticent serve doctor`: checks whether a folder can be served, without changing anything."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SLOW = 0.05  # seconds; every commit waits for one sync
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at: fine, worth a look, or broken."""
+    """The result of one check: fine, worth a look, or broken."""
 
     level: str
     what: str
@@ -40,12 +40,12 @@ class Finding:
 
 
 def examine(options: Options) -> list[Finding]:
-    """Look at everything that can be wrong with a folder.
+    """Check everything that can be wrong with a folder.
 
     Parameters
     ----------
     options : Options
-        Where it is, its key, and its anchor.
+        Location of the folder, its key, and its anchor.
     """
     data = options.data
     if data is None:

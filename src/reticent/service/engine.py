@@ -1,15 +1,14 @@
-"""Commit, then reveal: one thread that carries out commands in groups, each group in one durable transaction.
+"""Commit, then reveal: one thread that applies commands in groups, each group in one durable transaction.
 
-Commands wait in a queue. The thread takes what is there, carries the commands out one after the other in one
-transaction, saves the state of every stream that they moved, commits, and only then hands the answers out. Many
-requests share one sync of the disk, and since a stream's noise belongs to its steps, no result depends on how
-requests were grouped.
+Commands wait in a queue. The thread takes all of them, applies them one after the other in one transaction, saves the
+state of every stream that they advanced, commits, and only then delivers the answers. Many requests share one sync of
+the disk, and since noise belongs to the steps of a stream, no result depends on how requests were grouped.
 
-If a transaction fails, nobody has seen anything of it: the runners that it moved are dropped and their streams set
-back to what was committed. The commands are then tried one by one, so that one that fails does not fail others.
+If a transaction fails, nobody has seen anything of it: the runners that it advanced are dropped and their streams set
+back to what was committed. The commands are then tried one by one, so that a failing command does not affect others.
 
-Where several workers share a store, a stream is written by the worker that holds its lease
-(:mod:`reticent.service.leases`), and every transaction checks the leases of the streams that it moves.
+If several workers share a store, a stream is written by the worker that holds its lease
+(:mod:`reticent.service.leases`), and every transaction checks the leases of the streams that it advances.
 """
 
 from __future__ import annotations
@@ -47,16 +46,16 @@ if TYPE_CHECKING:
 log = logging.getLogger("reticent.service")
 
 _GROUP = 256  # commands in a transaction
-_LIVE = 256  # runners that are kept with their noise at hand: about 1 MB each
+_LIVE = 256  # runners that are kept in memory: about 1 MB each
 _WAITING = 4096  # commands in the queue
-_PATIENCE = 5.0  # seconds: whoever would wait longer is told to come back
+_PATIENCE = 5.0  # seconds: a request that would wait longer is refused with a time for a retry
 
 
 class Command(Protocol):
     """Something to be done in a transaction. It refuses with a Problem before it has changed a stream.
 
-    What it has written by then is taken back, unless it says that it refuses before it writes, by ``careful = True``:
-    that spares each of many small commands a savepoint. One that says so and does not ends the transaction.
+    What it has written by then is undone, unless it declares with ``careful = True`` that it refuses before it writes,
+    which saves a savepoint per command. A command that declares this wrongly ends the transaction.
     """
 
     def apply(self, turn: Turn) -> Any:
@@ -78,7 +77,7 @@ class _Item:
 
 @dataclass(frozen=True)
 class Head:
-    """Where a stream stands for its readers: its last committed decision."""
+    """The last committed decision of a stream, for its readers."""
 
     steps: int
     number: int
@@ -88,15 +87,15 @@ class Head:
 
 @dataclass
 class Live:
-    """A stream that the engine knows, and its runner while that is in memory."""
+    """A stream that the engine knows, and its runner if that is in memory."""
 
     row: StreamRow
     specification: Specification
     head: Head
     runner: runners.Runner | None = None
-    position: int = 0  # where the runner's lease stood at the last commit
+    position: int = 0  # position of the runner's lease at the last commit
     kept: persons.Kept = field(default_factory=persons.Kept)
-    forgotten: float | None = None  # the time before which keys were forgotten, once it was read
+    forgotten: float | None = None  # time before which keys were forgotten, once it was read
 
 
 class Turn:
@@ -107,11 +106,11 @@ class Turn:
     rows : Transaction
         The store.
     now : float
-        The time of the transaction, in seconds since 1970.
+        Time of the transaction, in seconds since 1970.
     published : dict of int to list of OutputRow
-        What the transaction publishes, by the id of the stream.
+        What the transaction publishes, by id of the stream.
     sources : dict of int to set of str
-        Sources whose records led to these decisions, by the id of the stream.
+        Sources whose records led to these decisions, by id of the stream.
     acts : list of dict
         What the transaction does that is not a release: creations, tokens, charges.
     """
@@ -130,7 +129,7 @@ class Turn:
         self._held: set[str] = set()
 
     def stream(self, name: str) -> Live:
-        """A stream by its name, which nobody else writes until the transaction ends."""
+        """A stream by its name; nobody else writes to it until the transaction ends."""
         for live in self.made:
             if live.row.name == name:
                 return live
@@ -138,30 +137,30 @@ class Turn:
         return self._engine.live(name, held=True)
 
     def hold(self, name: str) -> None:
-        """Refuse, with a :class:`LeaseLost`, what another worker does; this one does it until the transaction ends."""
+        """Hold a lease until the transaction ends, or refuse with :class:`LeaseLost` if another worker has it."""
         leases = self._engine.leases
         if leases is not None and name not in self._held:
             self.rows.hold(name, leases.token(name))
             self._held.add(name)
 
     def act(self, what: dict[str, Any]) -> None:
-        """Have an administrative act written down in the same transaction."""
+        """Record an administrative act in the same transaction."""
         self.acts.append(what)
 
     def head(self, live: Live) -> Head:
-        """Where a stream stands, earlier commands of this transaction included."""
+        """The current decision of a stream, including earlier commands of this transaction."""
         return self.heads.get(live.row.name, live.head)
 
     def runner(self, live: Live) -> runners.Runner:
-        """The runner of a stream; whoever has it take a step says so first, with :meth:`touch`."""
+        """The runner of a stream; call :meth:`touch` before it takes a step."""
         return self._engine.runner(live)
 
     def touch(self, live: Live) -> None:
-        """Have the state of a stream saved, for its runner is about to take a step."""
+        """Mark the state of a stream to be saved, because its runner is about to take a step."""
         self.moved[live.row.name] = live
 
     def publish(self, live: Live, outputs: list[OutputRow], source: str | None = None) -> None:
-        """Decisions to be published when the transaction is durable, and which source they come from, if any."""
+        """Publish decisions when the transaction is durable, with the source of their records, if any."""
         if source is not None:
             self.sources.setdefault(live.row.id, set()).add(source)
         self.published.setdefault(live.row.id, []).extend(outputs)
@@ -191,26 +190,26 @@ class Turn:
 
 
 class Engine:
-    """Carries out commands; see the module.
+    """Applies commands; see the module's documentation.
 
     Parameters
     ----------
     store : Store
-        Where everything is kept.
+        The store.
     ring : Ring
-        The keys under which states are sealed.
+        Keys with which states are encrypted.
     deliver : callable, optional
-        Called once for each group with a list of ``(done, answer, error)``; by default each ``done(answer, error)``
-        is called in the engine's thread.
+        Called once per group with a list of ``(done, answer, error)``. By default each ``done(answer, error)`` is
+        called in the engine's thread.
     clock : callable
-        The time, in seconds since 1970.
+        Returns the time, in seconds since 1970.
     leases : Leases, optional
-        Which streams this worker may write, where several share the store.
+        Streams that this worker may write, if several workers share the store.
 
     Attributes
     ----------
     witness : callable
-        Called with the turn inside every transaction, after its commands and before the commit.
+        Called with the turn in every transaction, after its commands and before the commit.
     follows : callable
         Called with the mark of a transaction before it is committed; raises a StoreError if it cannot be the next one.
     committed : callable
@@ -239,7 +238,7 @@ class Engine:
         self.committed: Callable[[int, int], None] = lambda mark, charges: None
         self.witness: Callable[[Turn], None] = lambda turn: None
         self.observed: Callable[[float, int], None] = lambda seconds, commands: None
-        self._each = 0.0  # seconds that a command takes, lately
+        self._each = 0.0  # recent seconds per command
         self._charges: int | None = None
         self._thread = threading.Thread(target=self._work, name="reticent-engine", daemon=True)
         self._thread.start()
@@ -247,7 +246,7 @@ class Engine:
     # What others call ------------------------------------------------------------------------------
 
     def submit(self, command: Command, done: Deliver, *, direct: bool = False) -> None:
-        """Have a command carried out; ``done`` gets its answer once it is durable, or its error."""
+        """Queue a command; ``done`` gets its answer once it is durable, or its error."""
         if self._stopping:
             raise Problem(503, "stopping", "the service is stopping; try again in a moment")
         waiting = self._queue.qsize()
@@ -258,15 +257,15 @@ class Engine:
         self._queue.put(_Item(command, done, direct))
 
     def waiting(self) -> int:
-        """How many commands wait."""
+        """Number of queued commands."""
         return self._queue.qsize()
 
     def alive(self) -> bool:
-        """Whether commands are carried out."""
+        """Whether the engine's thread is running."""
         return self._thread.is_alive()
 
     def call(self, command: Command) -> Any:
-        """Have a command carried out, and wait for its answer."""
+        """Queue a command, and wait for its answer."""
         ready = threading.Event()
         found: list[Any] = []
 
@@ -281,7 +280,7 @@ class Engine:
         return found[0]
 
     def live(self, name: str, *, held: bool = False) -> Live:
-        """What is known of a stream; refused if there is none. ``held``: a transaction holds its lease."""
+        """What is known about a stream; refused if it does not exist. ``held``: a transaction holds its lease."""
         # where another worker may write it, only the store knows where a stream stands
         kept = held or self.leases is None or self.leases.holds(name)
         with self._guard:
@@ -305,7 +304,7 @@ class Engine:
             return self._known.setdefault(name, live) if kept else live
 
     def drop(self, name: str) -> None:
-        """Know nothing of a stream any more. Called in the engine's thread, or before it has begun."""
+        """Forget a stream's cached data. Called in the engine's thread, or before it has started."""
         with self._guard:
             live = self._known.pop(name, None)
         if live is not None:
@@ -313,11 +312,11 @@ class Engine:
         self._recent.pop(name, None)
 
     def watch(self, watcher: Callable[[Live], None]) -> None:
-        """Have a function called in the engine's thread whenever a stream has published."""
+        """Register a function to be called in the engine's thread whenever a stream has published."""
         self._watchers.append(watcher)
 
     def stop(self) -> None:
-        """Carry out what is waiting, refuse what comes, and end the thread."""
+        """Finish queued commands, refuse new ones, and end the thread."""
         if not self._stopping:
             self._stopping = True
             self._queue.put(None)
@@ -363,7 +362,7 @@ class Engine:
             self.deliver(elsewhere)
 
     def _transact(self, commands: list[Command]) -> list[tuple[Any, BaseException | None]]:
-        """One group in one transaction; whatever is raised here has changed nothing."""
+        """Apply one group in one transaction; if this raises, nothing has changed."""
         answers: list[tuple[Any, BaseException | None]] = []
         turn: Turn | None = None
         began = time.perf_counter()
@@ -419,19 +418,19 @@ class Engine:
         return answers
 
     def _follows(self, mark: int) -> None:
-        """End before a commit to a store that was set back: its noise was used, and the next start refuses it."""
+        """End the process before a commit to a store that was set back; the next start refuses that store."""
         try:
             self.follows(mark)
         except StoreError as error:
             self._end(str(error))
 
     def _committed(self, mark: int, charges: int) -> None:
-        """Note a commit outside the store, before anyone sees what it published."""
+        """Record a commit outside the store, before anyone sees what it published."""
         try:
             self.committed(mark, charges)
         except BaseException as error:
-            # What was committed must not be seen before the anchor knows of it. A process that ends here is
-            # one that was killed between the two, from which the next start goes on.
+            # What was committed must not be seen before the anchor is written. Ending here is the same as being killed
+            # between the two, from which the next start recovers.
             self._end(f"the anchor cannot be written ({error})")
 
     def _end(self, why: str) -> None:
@@ -440,7 +439,7 @@ class Engine:
         os._exit(70)
 
     def _reveal(self, turn: Turn) -> None:
-        """Let readers see what is durable. Nothing here may fail: there is no way back."""
+        """Show readers what is durable. Nothing here may fail, because the commit cannot be undone."""
         with self._guard:
             for live in turn.made:
                 self._known[live.row.name] = live
@@ -478,9 +477,9 @@ class Engine:
             leases.took(name, token)
 
     def _set_back(self, turn: Turn, unknown: bool) -> None:
-        """Nothing of a transaction was kept: its runners are gone, and its streams are where they were.
+        """Undo a transaction in memory: its runners are dropped, and its streams are set back.
 
-        Where that is not certain, only the store knows where they are.
+        If the outcome is unknown, only the store knows where the streams are.
         """
         for live in turn.moved.values():
             if live.runner is not None:
@@ -525,19 +524,19 @@ class Engine:
             ) from None
 
     def entrusted(self, runner: runners.Runner) -> None:
-        """Where the store says which worker writes a stream, the locks of one machine must not."""
+        """If leases in the store decide which worker writes a stream, disable the lease of the process."""
         if self.leases is not None:
             runner.lease.entrust()
 
 
 def too_busy(why: str, seconds: float) -> Problem:
-    """More than can be done soon: refused early, with a time."""
+    """A refusal for overload, with a time for the retry."""
     headers = {"Retry-After": str(math.ceil(max(1.0, seconds)))}
     return Problem(429, "too-busy", f"{why}; try again later", headers)
 
 
 def moving() -> Problem:
-    """A stream that another worker has taken, or will take."""
+    """A refusal for a stream that is moving to another worker."""
     return Problem(
         503,
         "moving",
@@ -552,7 +551,7 @@ def _call_each(group: Group) -> None:
 
 
 def store_failed() -> Problem:
-    """A store that could not be read or written just now."""
+    """A refusal for a store that cannot be read or written at the moment."""
     return Problem(
         503,
         "store-failed",

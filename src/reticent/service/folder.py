@@ -1,6 +1,6 @@
-"""Where a service lives: a folder that one process opens, or a database that several workers share.
+"""Where a service is stored: a folder that one process opens, or a database that several workers share.
 
-Either is opened under its key, and only if its anchor says that it is the one which was served last.
+Both are opened with their key, and only if their anchor confirms that they are what was served last.
 """
 
 from __future__ import annotations
@@ -40,42 +40,42 @@ _SECRET = b"secret of the keys of records"
 
 @dataclass
 class Options:
-    """How a service is run.
+    """Options of a service.
 
     Parameters
     ----------
     data : path or None
-        The folder that everything is kept in; None where a database is named.
+        Folder that holds everything; None if a database is used.
     host : str
-        The address to listen on.
+        Address to listen on.
     port : int
-        The port to listen on; 0 is any that is free.
+        Port to listen on; 0 is any free port.
     key_file : path or None
-        A file with the key under which states are sealed.
+        File with the key with which states are encrypted.
     anchor : path or None
-        The anchor's file; by default below the user's state folder.
+        File of the anchor. Default: a file below the user's state folder.
     tables : list of path
-        Folders below which tables may lie that models are fitted to.
+        Folders that may contain tables to which models are fitted.
     limit : int
-        The largest body of a request, in bytes.
+        Largest body of a request, in bytes.
     rate : float
-        How many requests a second a token may send; 0 is any number.
+        Requests per second and token; 0 is unlimited.
     certificate : path or None
-        A certificate file, for TLS.
+        Certificate file, for TLS.
     certificate_key : path or None
-        The key of the certificate.
+        Key of the certificate.
     database : str or None
-        A PostgreSQL database in place of a folder, as libpq writes it.
+        PostgreSQL database instead of a folder, as a libpq URL.
     address : str or None
-        Where other workers on the same database reach this one; by default where it listens.
+        Address at which other workers on the same database reach this one. Default: where it listens.
     log : str
-        The least level that is logged: ``debug``, ``info``, ``warning`` or ``error``.
+        Lowest level that is logged: ``debug``, ``info``, ``warning`` or ``error``.
     log_requests : bool
-        Whether each request is a line of the log.
+        Whether to log each request.
     lease : float
-        Seconds after which the streams of a worker that fell silent move to another.
+        Seconds after which the streams of a silent worker move to another one.
     sources : path or None
-        A JSON file that says where to fetch records from.
+        JSON file that describes sources of records.
     """
 
     data: Path | None
@@ -96,37 +96,37 @@ class Options:
     sources: Path | None = None
 
 
-_ANCHORS = 64  # workers on one machine
+_ANCHORS = 64  # workers per machine
 
 
 class Home(ABC):
-    """Where a service lives, opened.
+    """An opened folder or database of a service.
 
     Parameters
     ----------
     options : Options
-        Where it is, and its key.
+        Location and key.
     adopting : bool
         Whether to open what its anchor refuses.
 
     Attributes
     ----------
     store : Store
-        What is kept.
+        The store.
     ring : Ring
-        The keys under which states are sealed.
+        Keys with which states are encrypted.
     keys : Keys
-        How keys of records are written.
+        Encoding of the keys of records.
     root : str
-        Id of the service that this one descends from by adoptions; its own if there were none.
+        Id of the service from which this one descends by adoptions; its own id if there were none.
     adoptions : int
-        How many adoptions its ledgers have paid for.
+        Number of adoptions that its ledgers have paid for.
     anchor : Anchor or None
-        By which a restored backup is recognised; None while it is being adopted.
+        Detects restored backups; None while the service is being adopted.
     first_token : str or None
         The administrator's token, at the first start.
     name : str
-        What to call it in messages.
+        Name for messages.
     """
 
     store: Any
@@ -185,7 +185,7 @@ class Home(ABC):
         return None
 
     def _begin(self) -> str | None:
-        """At the first start: an id, a secret, an anchor, and the administrator's token, which is returned once."""
+        """At the first start: create an id, a secret, an anchor, and the administrator's token; returns the token."""
         with self.store.transaction() as rows:
             rows.alone()
             another = rows.fact("id") is not None  # another worker was quicker
@@ -214,7 +214,7 @@ class Home(ABC):
 
     @abstractmethod
     def settle(self, rows: Any) -> None:
-        """Write down, in a transaction, where this service lives from now on."""
+        """Record, in a transaction, where this service is stored from now on."""
 
     @abstractmethod
     def must_be_idle(self) -> None:
@@ -222,11 +222,11 @@ class Home(ABC):
 
     @abstractmethod
     def known_charges(self) -> int | None:
-        """How many charges there were, if an anchor tells; refuses what needs no adoption."""
+        """The number of charges, if an anchor knows it; refuses what needs no adoption."""
 
     @abstractmethod
     def new_anchor(self) -> Anchor:
-        """An anchor for the service as it is now."""
+        """An anchor for the current state of the service."""
 
     def _nothing_to_adopt(self) -> StoreError:
         return StoreError(
@@ -234,14 +234,14 @@ class Home(ABC):
         )
 
     def adoption_files(self) -> list[Path]:
-        """Where adoptions of the lineage that the service belongs to are counted."""
+        """Files in which adoptions of the service's lineage are counted."""
         files = [default_path(self.root)]
         if self._options.anchor is not None:
             files.append(self._options.anchor)
         return [file.with_name(file.name + ".adoptions") for file in files]
 
     def change_key(self, new: bytes) -> int:
-        """Seal everything under another key, and return how many states there were."""
+        """Encrypt everything with another key, and return the number of states."""
         ring = Ring([new])
         with self.store.read() as rows:
             about = rows.about()
@@ -268,19 +268,19 @@ class Home(ABC):
         return count
 
     def close(self) -> None:
-        """Let another process have it."""
+        """Release the service for another process."""
         if self.anchor is not None:
             self.anchor.close()
         self.store.close()
 
 
 class Folder(Home):
-    """A folder that is open, by this process alone.
+    """A folder that is open in this process only.
 
     Parameters
     ----------
     options : Options
-        Where it is, and its key.
+        Location of the folder, and its key.
     adopting : bool
         Whether to open a folder that its anchor refuses.
     """
@@ -355,14 +355,14 @@ class Folder(Home):
 class Shared(Home):
     """A PostgreSQL database that several workers share.
 
-    It is known by its place: the server's own id, the database's and the timeline, which a dump that is restored
-    elsewhere, or a server that was promoted, does not have in common with it. A server's files that were set back in
-    place are noticed by the anchors of the machines that have served it: its transactions are numbered lower.
+    It is identified by the ids of the server, the database and the timeline, which differ for a dump that is restored
+    elsewhere and for a server that was promoted. If a server's files were set back in place, the anchors of the
+    machines that have served it detect it, because its transactions have lower numbers.
 
     Parameters
     ----------
     options : Options
-        Where it is, and its key.
+        Location of the database, and its key.
     adopting : bool
         Whether to open a database that its anchor refuses.
     """
@@ -448,7 +448,7 @@ class Shared(Home):
 
 
 def open_home(options: Options, *, adopting: bool = False) -> Home:
-    """The folder, or the database, that options name."""
+    """Open the folder or the database that the options name."""
     if options.database is None:
         return Folder(options, adopting=adopting)
     return Shared(options, adopting=adopting)

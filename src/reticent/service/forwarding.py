@@ -1,4 +1,4 @@
-"""A request for a stream that another worker writes is handed on to that worker, and its answer back."""
+"""Forward a request for a stream that another worker writes to that worker, and return its answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the service is alive, and whether it can do its work now."""
+"""Health and readiness: whether the process works, and whether it can do its work now."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from reticent.service.web import Service, answer
 from reticent.version import __version__
 
 LEAST = 64 * 2**20
-"""Bytes that must be free on the disk of the folder: a commit needs some, and so does the log."""
+"""Bytes that must be free on the disk of the folder; commits and the log need some."""
 _PATIENCE = 5.0  # seconds within which the engine must answer
 
 
 @dataclass(frozen=True)
 class Probe:
-    """Reads from the store inside a transaction, which takes its lock, and writes nothing."""
+    """Reads from the store within a transaction, which takes its lock, and writes nothing."""
 
     def apply(self, turn: Turn) -> bool:
         """Whether the store holds a service."""
@@ -35,20 +35,20 @@ class Probe:
 
 
 async def health(service: Service, request: Request) -> Response:
-    """Alive: the event loop answers, and the engine's thread is there. If not, only a new start helps."""
+    """Alive: the event loop answers, and the engine's thread is running. If not, only a restart helps."""
     if not service.engine.alive() and not service.stopping.is_set():
         raise Problem(503, "engine-ended", "the engine has ended; start the service again")
     return answer({"status": "ok", "version": __version__})
 
 
 async def readiness(service: Service, request: Request) -> Response:
-    """Ready: compiled, staying, with space on the disk, and the engine has just reached the store."""
+    """Ready: compiled, not stopping, with space on the disk, and the engine has just reached the store."""
     await check(service)
     return answer({"status": "ready"})
 
 
 async def check(service: Service) -> None:
-    """Refuse with the reason for which the service cannot do its work now."""
+    """Refuse with the reason why the service cannot work now."""
     if not service.ready or service.stopping.is_set():
         word = "stopping" if service.stopping.is_set() else "starting"
         raise _not_ready(word, f"the service is {word}; try again in a moment")
@@ -67,7 +67,7 @@ async def check(service: Service) -> None:
 
 
 def free_bytes(folder: Path) -> int:
-    """Space that is left on the disk of a folder."""
+    """Free space on the disk of a folder."""
     return shutil.disk_usage(folder).free
 
 
@@ -76,7 +76,7 @@ def _not_ready(name: str, words: str) -> Problem:
 
 
 async def metrics(service: Service, request: Request) -> Response:
-    """What a monitor reads, of the streams and ledgers that its token is for."""
+    """Metrics for a monitor, about the streams and ledgers that its token may read."""
     caller = service.caller(request, "watch")
     now: dict[str, float] = {
         "commands_waiting": service.engine.waiting(),

@@ -1,9 +1,9 @@
-"""Fits of tables that the service holds: one after the other, charged before noise is drawn, stored before seen.
+"""Fits of tables that the service holds: one at a time, charged before noise is drawn, stored before they are seen.
 
-A table is a folder of Parquet files below a folder that the command line allows. Each fit is charged to the ledger
-of its table in a transaction of its own, from inside the estimator, at the moment where the library charges: after
-everything was checked and before anything is drawn. A job that is cancelled, or interrupted by a crash, after that
-has spent its charge; its result was never stored and nobody can see it.
+A table is a folder of Parquet files below a folder that the command line allows. Each fit is charged to the ledger of
+its table in a separate transaction, from within the estimator, at the point where the library charges: after everything
+was checked and before anything is drawn. A job that is cancelled or interrupted after that has spent its charge; its
+result was never stored and nobody can see it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ INTERRUPTED = (
 
 @dataclass(frozen=True)
 class AddTable:
-    """Add a table, and a ledger of its own name."""
+    """Add a table, with a ledger of the same name."""
 
     name: str
     path: str
@@ -70,7 +70,7 @@ class AddTable:
 
 @dataclass(frozen=True)
 class SetJob:
-    """Write down where a job stands."""
+    """Record the status of a job."""
 
     row: JobRow
 
@@ -88,7 +88,7 @@ class SetJob:
 
 @dataclass(frozen=True)
 class AddJob:
-    """Add a job, or find the one that came with the same key."""
+    """Add a job, or return the one with the same key."""
 
     row: JobRow
 
@@ -120,7 +120,7 @@ class _Charge:
 
 
 class _Payer(Ledger):
-    """A ledger whose entries are made durable in the store before the library goes on."""
+    """A ledger whose entries are durable in the store before the library continues."""
 
     def __init__(self, engine: Engine, name: str, budget: Budget, unit: str) -> None:
         super().__init__(budget, unit=unit)
@@ -135,7 +135,7 @@ class _Payer(Ledger):
 
 
 class Cancelled(Exception):
-    """Someone asked for a job to end."""
+    """A job was cancelled."""
 
 
 class Jobs:
@@ -146,7 +146,7 @@ class Jobs:
     engine : Engine
         Makes everything durable.
     roots : list of path
-        Folders below which tables may lie.
+        Folders that may contain tables.
     """
 
     def __init__(self, engine: Engine, roots: list[Path]) -> None:
@@ -163,7 +163,7 @@ class Jobs:
     # What routes call ------------------------------------------------------------------------------
 
     def table(self, asked: dict[str, Any]) -> AddTable:
-        """A command that adds a table, everything checked."""
+        """A command that adds a table, after all checks."""
         unknown = sorted(set(asked) - {"name", "path", "schema", "budget"})
         if unknown:
             raise Problem(
@@ -194,7 +194,7 @@ class Jobs:
         return found
 
     def request(self, name: str, asked: dict[str, Any], key: str | None) -> tuple[JobRow, TableRow]:
-        """A job for a request, everything that can be known without the records checked."""
+        """A job for a request, after all checks that need no records."""
         with self.engine.store.read() as rows:
             table = next((row for row in rows.tables() if row.name == name), None)
         if table is None:
@@ -209,7 +209,7 @@ class Jobs:
         return JobRow(identity, name, asked, "waiting", "", self.engine.clock()), table
 
     def take_over(self) -> None:
-        """Go on with jobs that a process which has ended had to do."""
+        """Continue with the jobs of a process that has ended."""
         with self.engine.store.read() as rows:
             unfinished = [row for row in rows.jobs() if row.status not in _ENDED]
         for row in unfinished:
@@ -223,15 +223,15 @@ class Jobs:
         self._queue.put(row.id)
 
     def cancel(self, identity: str) -> None:
-        """Ask for a job to end; its result will not be stored."""
+        """Cancel a job; its result will not be stored."""
         self._cancelled.add(identity)
 
     def progress(self, identity: str) -> dict[str, Any]:
-        """How far a running job is."""
+        """Progress of a running job."""
         return self._progress.get(identity, {})
 
     def stop(self) -> None:
-        """End the thread after what it is doing."""
+        """End the thread after the current step."""
         self._queue.put(None)
 
     # The thread ------------------------------------------------------------------------------------

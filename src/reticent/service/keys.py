@@ -1,11 +1,10 @@
-"""Keys by which a repeated record or batch is known again, and digests by which another body is told from it.
+"""Keys that identify repeated records and batches, and digests that identify their content.
 
-A key that is a UUID of version 7 carries the time at which it was made. It is kept as it is, in order of time,
-and forgotten after a stated time; one that is older than that is refused, for nobody could say whether it was
-counted. Any other key says nothing of its age and is never forgotten; of it a keyed hash is kept, since ids are
-often about people.
+A key that is a UUID of version 7 contains the time at which it was made. It is stored unchanged, in order of time, and
+forgotten after a stated period; an older key is refused, because nobody could say whether it was counted. Any other key
+has no age and is never forgotten; a keyed hash of it is stored, because ids are often about people.
 
-The clock decides only what is forgotten. What has been forgotten is written down, and a key from before then is
+The clock only decides what is forgotten. What has been forgotten is recorded, and a key from before that time is
 refused whatever the clock says later.
 """
 
@@ -23,22 +22,21 @@ from numpy.typing import NDArray
 
 _TIMED, _OTHER = b"\x07", b"\x00"
 _SIZE = 16
-_FEW = 8  # keys that are quicker packed one by one
+_FEW = 8  # up to this many keys, packing one by one is faster
 _DASHES = (8, 13, 18, 23)
 _DIGITS = [place for place in range(36) if place not in _DASHES]
 MOST = 200
-"""The longest key, in characters."""
+"""Largest length of a key, in characters."""
 
 
 class Keys:
-    """How keys of one service are written.
+    """Encoding of the keys of one service.
 
     Parameters
     ----------
     secret : bytes
-        What hashes are keyed with.
+        Key of the hashes.
 
-    Examples
     --------
     >>> keys = Keys(bytes(32))
     >>> keys.pack("018bcfe5-687b-7000-8000-000000000000")[:1]
@@ -53,7 +51,7 @@ class Keys:
         self._mark = hashlib.blake2b(key=secret, digest_size=32, person=b"reticent mark")
 
     def pack(self, key: str) -> bytes:
-        """A key as the store keeps it."""
+        """A key in the form in which it is stored."""
         if len(key) == 36 and key[14] == "7" and key[8] == key[13] == key[18] == key[23] == "-":
             try:
                 number = bytes.fromhex(key.replace("-", ""))
@@ -66,14 +64,14 @@ class Keys:
         return _OTHER + hashed.digest()
 
     def pack_all(self, keys: list[str]) -> list[bytes]:
-        """Many keys as the store keeps them."""
+        """Many keys in the form in which they are stored."""
         if len(keys) > _FEW:
             with contextlib.suppress(ValueError):
                 return _timed(keys)
         return [self.pack(key) for key in keys]
 
     def digests(self, rows: NDArray[np.float64]) -> list[bytes]:
-        """Of the rows of an array, each by itself."""
+        """Digests of the rows of an array."""
         raw, size = rows.tobytes(), rows.shape[1] * rows.itemsize
         begun, out = self._body, []
         for start in range(0, len(raw), size):
@@ -83,21 +81,21 @@ class Keys:
         return out
 
     def digest(self, *parts: Any) -> bytes:
-        """Of a body, in parts of bytes or arrays."""
+        """Digest of a body, given as parts of bytes or arrays."""
         hashed = self._body.copy()
         for part in parts:
             hashed.update(part)
         return hashed.digest()
 
     def sign(self, text: bytes) -> bytes:
-        """A mark that only this service can make."""
+        """A signature that only this service can make."""
         hashed = self._mark.copy()
         hashed.update(text)
         return hashed.digest()
 
 
 def _timed(keys: list[str]) -> list[bytes]:
-    """Keys that carry their time, all at once; ValueError if any does not."""
+    """Keys that contain their time, all at once; ValueError if any does not."""
     if set(map(len, keys)) != {36}:
         raise ValueError
     letters = np.frombuffer("".join(keys).encode("ascii"), np.uint8).reshape(-1, 36)
@@ -110,17 +108,18 @@ def _timed(keys: list[str]) -> list[bytes]:
 
 
 def made(key: bytes) -> float | None:
-    """When a packed key was made, in seconds since 1970; None if it does not say."""
+    """When a packed key was made, in seconds since 1970; None if it does not contain a time."""
     return int.from_bytes(key[1:7]) / 1000.0 if key[:1] == _TIMED else None
 
 
 def span(end: float) -> tuple[bytes, bytes]:
-    """The packed keys that were made before a time: from the first, up to and without the second."""
+    """Packed keys that were made before a time, as a half-open range."""
     return _TIMED, _TIMED + max(0, int(end * 1000.0)).to_bytes(6)
 
 
 def new_key() -> str:
-    """A fresh key that carries its time: a UUID of version 7 (RFC 9562, section 5.7).
+    """A fresh key that contains its time: a UUID of version 7 (RFC 9562, section 5.7).
+
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Streams that learn a linear model: what the online estimators run, without scikit-learn around it."""
+"""Streams that learn a linear model: the learners of the online estimators, without scikit-learn."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _SAID_ELSEWHERE = ("epsilon", "delta", "neighbours", "window", "fade")
 
 
 class Learner:
-    """A linear model that learns as records come.
+    """A linear model that learns from records as they arrive.
 
     Parameters
     ----------
     specification : Specification
-        Of the kind ``logistic`` or ``linear``.
+        Specification of kind ``logistic`` or ``linear``.
     state : dict, optional
-        Where to go on; by default the stream begins.
+        State from which to continue; by default the stream begins.
     """
 
     def __init__(self, specification: Specification, state: dict[str, Any] | None = None) -> None:
@@ -50,7 +50,7 @@ class Learner:
     def renewed(
         cls, specification: Specification, state: dict[str, Any], decision: dict[str, Any]
     ) -> Learner:
-        """A stream with noise of its own that begins from what another has released."""
+        """A stream with fresh noise that starts from what another one has released."""
         options = dict(specification.options)
         if options.get("learner") == "sparse-leader":
             del options["learner"]  # earlier versions took it, and ran the dense one
@@ -150,7 +150,7 @@ class Learner:
 
 
 def encoder_of(specification: Specification) -> Encoder:
-    """What turns the records of a learner into features."""
+    """The encoder of a learner's records."""
     assert specification.schema is not None
     try:
         encoder = Encoder(specification.schema)
@@ -168,7 +168,7 @@ def encoder_of(specification: Specification) -> Encoder:
 
 
 def _plan(specification: Specification, encoder: Encoder) -> StreamPlan:
-    """What a new stream is built from: the defaults of the online estimators, and what the specification says."""
+    """The plan of a new stream: defaults of the online estimators, and what the specification states."""
     budget = specification.budget
     specification.check_options([name for name in ONLINE if name not in _SAID_ELSEWHERE])
     if encoder.person is not None and not {"max_records", "min_gap"} & set(specification.options):

@@ -1,9 +1,9 @@
-"""Which worker writes which stream: leases in the store, each with a token that grows whenever it changes hands.
+"""Which worker writes which stream: leases in the store, each with a token that increases whenever it changes hands.
 
-A worker takes the lease of a stream with the first request for it, renews all its leases a few times within their
-length, and checks the token of a stream inside every transaction that moves it. So a worker that lost its lease,
-however long it slept, writes nothing: the token is another one. When a worker dies its leases run out, and whoever
-is asked next takes them, from the state that was committed last. Clocks of workers decide nothing.
+A worker takes the lease of a stream with the first request for it, renews all its leases several times within their
+duration, and checks the token of a stream in every transaction that advances it. So a worker that lost its lease,
+however long it was suspended, writes nothing, because the token has changed. When a worker dies its leases expire, and
+the worker that gets the next request takes them, from the last committed state. The clocks of workers decide nothing.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from reticent.service.engine import Turn
 from reticent.service.store import LeaseLost
 
 LENGTH = 6.0
-"""Seconds that a lease lasts if it is not renewed."""
+"""Seconds for which a lease lasts without renewal."""
 
 JOBS = " jobs"
-"""The lease of whoever runs fits of tables; no stream can be called this."""
+"""Lease of the worker that runs fits of tables; no stream can have this name."""
 
 
 class Leases:
@@ -28,11 +28,11 @@ class Leases:
     Parameters
     ----------
     worker : str
-        Its id, another one at every start.
+        Id of the worker, different at every start.
     address : str
-        Where other workers reach it, such as ``http://10.0.0.3:8080``.
+        Address at which other workers reach it, such as ``http://10.0.0.3:8080``.
     seconds : float
-        How long a lease lasts without being renewed.
+        Duration of a lease without renewal.
     """
 
     def __init__(self, worker: str, address: str, seconds: float = LENGTH) -> None:
@@ -41,7 +41,7 @@ class Leases:
         self._renewed = time.monotonic()
 
     def holds(self, name: str) -> bool:
-        """Whether a lease was the worker's when it last looked, which was not long ago."""
+        """Whether a lease was the worker's when it last checked, which was recently."""
         return name in self._tokens and time.monotonic() - self._renewed < self.seconds
 
     def held(self) -> list[str]:
@@ -49,22 +49,22 @@ class Leases:
         return [name for name in self._tokens if self.holds(name)]
 
     def token(self, name: str) -> int:
-        """What a transaction checks."""
+        """The token that a transaction checks."""
         found = self._tokens.get(name)
         if found is None:
             raise LeaseLost(name)
         return found
 
     def took(self, name: str, token: int) -> None:
-        """A lease was taken, durably."""
+        """Record a lease that was taken durably."""
         self._tokens[name] = token
 
     def lost(self, name: str) -> None:
-        """A lease is not the worker's any more."""
+        """Forget a lease that was lost."""
         self._tokens.pop(name, None)
 
     def kept(self, found: dict[str, int]) -> list[str]:
-        """Leases were renewed; the names of those that were lost."""
+        """Record renewed leases; returns the names of those that were lost."""
         self._renewed = time.monotonic()
         gone = [name for name, token in self._tokens.items() if found.get(name) != token]
         for name in gone:
@@ -91,7 +91,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Renew:
-    """Renew every lease of a worker, its own existence included."""
+    """Renew every lease of a worker, and its registration."""
 
     leases: Leases
     stream: str = ""
@@ -106,7 +106,7 @@ class Renew:
 
 @dataclass(frozen=True)
 class Release:
-    """Let everyone have the leases of a worker that stops."""
+    """Release the leases of a worker that stops."""
 
     leases: Leases
     stream: str = ""

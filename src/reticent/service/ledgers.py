@@ -15,7 +15,7 @@ from reticent.service.store import EntryRow, LedgerRow, Reading
 
 
 def add_ledger(turn: Turn, name: str, budget: Budget, unit: str) -> None:
-    """Add a ledger, refused if there is one of that name."""
+    """Add a ledger; refused if the name exists."""
     if any(row.name == name for row in turn.rows.ledgers()):
         raise Problem(
             409,
@@ -30,7 +30,7 @@ def add_ledger(turn: Turn, name: str, budget: Budget, unit: str) -> None:
 
 
 def ledger_of(rows: Reading, name: str) -> Ledger:
-    """A ledger with everything that was charged to it."""
+    """A ledger with all its charges."""
     for row in rows.ledgers():
         if row.name == name:
             ledger = Ledger(Budget(**row.budget), unit=row.unit)

@@ -1,7 +1,7 @@
-"""The log of the process: one JSON object per line on standard error, without anything of a record.
+"""The log of the process: one JSON object per line on standard error, without the content of records.
 
-A line has ``at``, ``level``, ``event`` and what the event is about. Of an error it has the type and the lines of code
-that it went through; its message is left out, since a library may have quoted a value in it.
+A line has ``at``, ``level``, ``event`` and details. For an error it has the type and the lines of code of the
+traceback; the message is omitted, because a library may have quoted a value in it.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class Lines(logging.Formatter):
 
 
 def event(words: str, **about: Any) -> None:
-    """Log an event, and what it is about."""
+    """Log an event with details."""
     log.info(words, extra={"about": about})
 
 
 def begin(level: str) -> None:
-    """Send what the package and its server log, and warnings, to standard error, as JSON lines."""
+    """Send log messages of the package and its server, and warnings, to standard error as JSON lines."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Lines())
     logging.captureWarnings(True)

@@ -1,4 +1,4 @@
-"""Looking into a service from beside it, while it runs or not; nothing is changed."""
+"""Read the content of a service, running or not, without changing it."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ def verify(options: Options, heads: Path | None = None) -> chain.Verdict:
     Parameters
     ----------
     options : Options
-        Where the service is.
+        Location of the service.
     heads : path, optional
-        A file with the heads of an earlier run, compared with and, if nothing is wrong, replaced by those of this one.
+        File with the heads of an earlier run. They are compared and, if nothing is wrong, replaced by those of this
+        run.
     """
     earlier: dict[str, Any] | None = None
     if heads is not None and heads.exists():

@@ -1,4 +1,4 @@
-"""Records that are made up from a schema alone: for dry runs, which read no private data."""
+"""Records made up from a schema alone, for dry runs, which read no private data."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ MOST = 10_000
 
 
 def records(encoder: Encoder, count: int, *, labelled: bool, seed: int = 0) -> list[dict[str, Any]]:
-    """Records with uniform cells, as a client would send them.
+    """Records with uniform cells, in the form in which a client sends them.
 
     Parameters
     ----------
     encoder : Encoder
-        Whose columns they have.
+        Encoder of the stream, which determines the columns.
     count : int
-        How many.
+        Number of records.
     labelled : bool
-        Whether they have a label.
+        Whether the records have a label.
     seed : int
-        The same seed gives the same records.
+        Seed; the same seed gives the same records.
     """
     generator = np.random.default_rng(seed)
     out: list[dict[str, Any]] = []
@@ -47,7 +47,7 @@ def _cell(column: Column, generator: np.random.Generator) -> Any:
 
 
 def feed(runner: Any, encoder: Encoder, rows: list[dict[str, Any]], *, labelled: bool) -> None:
-    """Have a runner learn from made-up records."""
+    """Let a runner learn from made-up records."""
     columns = {column.name: [row["x"][column.name] for row in rows] for column in encoder.columns}
     if labelled:
         columns[encoder.target.name] = [row["y"] for row in rows]
@@ -57,7 +57,7 @@ def feed(runner: Any, encoder: Encoder, rows: list[dict[str, Any]], *, labelled:
 
 
 def play(player: Any, count: int) -> None:
-    """Have a bandit play points, with made-up losses."""
+    """Let a bandit play points with made-up losses."""
     for place in range(count):
         asked = player.ask()
         player.tell(asked["ticket"], float(np.random.default_rng(place).uniform()))

@@ -1,9 +1,9 @@
-"""What a monitor reads: counts and times in Prometheus' text format, by route and by stream.
+"""Metrics in Prometheus' text format, by route and by stream.
 
-Labels are routes, statuses and names of streams, all of them public. How many records came is public as well
-(docs/service.md); what reads private data, such as how many were clipped, is not here.
+Labels are routes, statuses and names of streams, which are public. The number of records is public too
+(docs/service.md); numbers that read private data, such as how many records were clipped, are not included.
 
-Written by hand, since it is two dozen lines: ``prometheus-client`` keeps its registry in global state, which two
+The format is written by hand in two dozen lines: ``prometheus-client`` keeps its registry in global state, which two
 services in one process would share.
 """
 
@@ -24,7 +24,7 @@ KIND = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Histogram:
-    """How long something took, in buckets."""
+    """Durations, counted in buckets."""
 
     def __init__(self) -> None:
         self.counts, self.sum = [0] * (len(_SECONDS) + 1), 0.0
@@ -47,7 +47,7 @@ class Histogram:
 
 
 class Metrics:
-    """What was counted since the start of the process."""
+    """Counts since the start of the process."""
 
     def __init__(self) -> None:
         self.started = time.time()
@@ -58,28 +58,28 @@ class Metrics:
         self._commands = 0
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
-        """A request was answered."""
+        """Count an answered request."""
         with self._guard:
             self._requests[method, route, status] += 1
             self._seconds[method, route].add(seconds)
 
     def transaction(self, seconds: float, commands: int) -> None:
-        """The engine has carried out a group of commands."""
+        """Count a group of commands that the engine has applied."""
         with self._guard:
             self._commits.add(seconds)
             self._commands += commands
 
     def text(self, now: dict[str, float], streams: list[Live], shares: dict[str, float]) -> str:
-        """Everything, as Prometheus reads it.
+        """All metrics in Prometheus' text format.
 
         Parameters
         ----------
         now : dict
-            Values that are measured at this moment, by name.
+            Current values, by name.
         streams : list of Live
-            The streams to tell of.
+            Streams to include.
         shares : dict
-            Which part of its budget each ledger has spent.
+            Spent share of the budget of each ledger.
         """
         out: list[str] = []
 

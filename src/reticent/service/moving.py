@@ -1,8 +1,8 @@
-"""From a folder to PostgreSQL: everything is copied in one transaction, and the folder is served no more.
+"""Move a service from a folder to PostgreSQL: everything is copied in one transaction, and the folder is retired.
 
-The folder is marked as moved before the copy is committed, so that at no moment both could be served. Whoever is
-interrupted between the two repeats the command: nothing is in the database yet, and the folder lets itself be moved
-again, to the same database. Streams go on with the same noise, for there is one of each, and repeats are known.
+The folder is marked as moved before the copy is committed, so that at no time both can be served. After an interruption
+between the two, repeat the command: nothing is in the database yet, and the folder can be moved again to the same
+database. Streams continue with the same noise, and repeats are still recognised.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _Leaving(Folder):
 
 
 class _Arriving(Shared):
-    """A database that holds no service yet; its workers' key is the folder's."""
+    """A database that holds no service yet; its workers use the folder's key."""
 
     def _open(self, adopting: bool) -> str | None:
         with self.store.read() as rows:
@@ -34,12 +34,12 @@ class _Arriving(Shared):
 
 
 def move(options: Options) -> int:
-    """Move a folder into a database, and return how many streams there are.
+    """Move a folder into a database, and return the number of streams.
 
     Parameters
     ----------
     options : Options
-        With both ``data`` and ``database``, and the folder's key.
+        Options with both ``data`` and ``database``, and the folder's key.
     """
     assert options.data is not None
     if not (options.data / DATABASE).exists():

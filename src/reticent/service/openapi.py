@@ -1,4 +1,4 @@
-"""The description of the service that programs read: OpenAPI 3.1, one line for each route."""
+"""The OpenAPI 3.1 description of the service, one line per route."""
 
 from __future__ import annotations
 

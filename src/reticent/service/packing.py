@@ -1,7 +1,7 @@
-"""States as bytes for the store: MessagePack with arrays as they lie in memory.
+"""States as bytes for the store: MessagePack with raw arrays.
 
-A state is packed with every commit, so this is on the path of every request; the format of `reticent.save_state`,
-a JSON header before raw arrays, takes thirty times as long. Nothing here runs code from what it reads.
+A state is packed with every commit, so this is on the path of every request; the format of `reticent.save_state`, a
+JSON header before raw arrays, takes thirty times as long. Decoding runs no code.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The table of persons of a stream, kept apart from its state: a commit writes who came, not everybody.
+"""The table of persons of a stream, stored separately from its state: a commit writes who came, not everybody.
 
-A state is written whole with every commit, and the table of persons grows with their number. So it is kept in parts:
-first all of it, then what each commit adds, until these are as many rows and all of it is written anew. A state says
-which parts belong to it, and none is bound to another place than its own.
+A state is written as a whole with every commit, and the table of persons grows with their number. So the table is
+stored in parts: first all of it, then what each commit adds, until these parts have as many rows as the first and all
+of it is written anew. A state says which parts belong to it, and every part is bound to its place.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ROWS = 2**18  # of a part, at most
 
 @dataclass(frozen=True)
 class Kept:
-    """What is kept of a stream's table: how often it was written anew, in how many parts, with how many rows."""
+    """What is stored of a stream's table: how often it was rewritten, in how many parts, with how many rows."""
 
     generation: int = 0
     parts: int = 0
@@ -31,7 +31,7 @@ class Kept:
 
 
 def begin(runner: Runner, kept: Kept) -> None:
-    """Have the table of a stream, if it has one, tell what is new in it."""
+    """Let the table of a stream, if it has one, record what is new in it."""
     if runner.persons is not None:
         runner.persons.keep_apart(kept.rows)
 
@@ -39,7 +39,7 @@ def begin(runner: Runner, kept: Kept) -> None:
 def write(
     rows: Transaction, ring: Ring, stream: int, runner: Runner, kept: Kept
 ) -> tuple[dict[str, Any], Kept]:
-    """Write what is new in the table of a stream; returns the stream's state, which says what is kept, and that."""
+    """Write what is new in the table of a stream; returns the stream's state and the description of the parts."""
     state = runner.state()
     if runner.persons is None:
         return state, kept
@@ -58,7 +58,7 @@ def write(
 
 
 def read(rows: Reading, ring: Ring, stream: int, state: dict[str, Any]) -> Kept:
-    """Put the table of a stream back into its state, and return what is kept of it."""
+    """Put the table of a stream back into its state, and return its description."""
     if _TABLE not in state:  # it has none, or was saved by a version that kept it in the state
         return Kept()
     kept = Kept(*map(int, state.pop(_TABLE)))
@@ -79,7 +79,7 @@ def read(rows: Reading, ring: Ring, stream: int, state: dict[str, Any]) -> Kept:
 
 
 def _table_in(state: dict[str, Any]) -> dict[str, Any]:
-    """Where a state says what it knows of persons."""
+    """The part of a state that describes persons."""
     for name, value in state.items():
         if name == "persons" and value is not None:
             return value

@@ -1,10 +1,10 @@
-"""The store in PostgreSQL: the same tables behind several workers.
+"""The store in PostgreSQL: the same tables, shared by several workers.
 
-psycopg 3 in pipeline mode: statements whose results nobody waits for travel together, so that a request of one record
+psycopg 3 in pipeline mode: statements whose results are not needed are sent together, so that a request of one record
 takes three round trips. Considered: asyncpg (no pipeline across statements, and the engine is a thread), SQLAlchemy
 (see :mod:`reticent.service.sql`).
 
-The database's clock alone decides whether a lease has expired, and no lease is longer than its workers ask for: one
+Only the database's clock decides whether a lease has expired, and no lease is longer than its workers ask for: a lease
 that claims to last longer was written under a clock that has been set back since, and is void.
 """
 
@@ -58,7 +58,7 @@ def _translated(query: str) -> str:
 
 
 class _Connection:
-    """A connection with the verbs that the queries use."""
+    """A connection with the operations that the queries use."""
 
     def __init__(self, url: str) -> None:
         self.plain = psycopg.connect(url, autocommit=True, **_PARAMETERS)  # type: ignore[arg-type]
@@ -93,7 +93,7 @@ class _Connection:
 
 @dataclass(frozen=True)
 class Claimed:
-    """What came of asking for a lease: its token, or who has it and for how many seconds more."""
+    """The result of asking for a lease: its token, or who holds it and for how many seconds."""
 
     token: int | None
     address: str
@@ -136,7 +136,7 @@ class PostgresRows(Rows):
     # Leases ------------------------------------------------------------------------------------------
 
     def claim(self, name: str, worker: str, address: str, seconds: float) -> Claimed:
-        """Take a lease that nobody has, or say who has it."""
+        """Take a lease that nobody has, or return who has it."""
         found = self._db.rows(
             "INSERT INTO leases AS l (name, worker, address, token, expires)"
             f" VALUES (?, ?, ?, 1, {_NOW} + ?) ON CONFLICT (name) DO UPDATE SET worker = excluded.worker,"
@@ -154,7 +154,7 @@ class PostgresRows(Rows):
         return Claimed(None, there, max(0.0, float(left)))
 
     def renew(self, worker: str, seconds: float) -> dict[str, int]:
-        """Have all leases of a worker last on, and return their tokens by name."""
+        """Renew all leases of a worker, and return their tokens by name."""
         found = self._db.rows(
             f"UPDATE leases SET expires = {_NOW} + ? WHERE worker = ? RETURNING name, token",
             (seconds, worker),
@@ -163,11 +163,11 @@ class PostgresRows(Rows):
         return dict(found)
 
     def release(self, worker: str) -> None:
-        """Let everyone have the leases of a worker. Tokens are kept: they must grow."""
+        """Release the leases of a worker. Tokens are kept, because they must increase."""
         self._write("UPDATE leases SET expires = 0 WHERE worker = ?", (worker,))
 
     def workers(self) -> list[tuple[str, str, int]]:
-        """The workers whose leases last: id, address and how many leases."""
+        """The workers with leases that have not expired: id, address and number of leases."""
         return self._db.rows(
             f"SELECT worker, address, count(*) FROM leases WHERE expires BETWEEN {_NOW} AND {_NOW} + 600"
             " GROUP BY worker, address ORDER BY address"
@@ -176,7 +176,7 @@ class PostgresRows(Rows):
 
 @contextlib.contextmanager
 def look(url: str) -> Iterator[PostgresRows]:
-    """What a database holds at one moment, beside the workers that write it; nothing is changed."""
+    """A consistent view of a database while workers write to it; changes nothing."""
     try:
         connection = _Connection(url)
         try:
@@ -195,12 +195,12 @@ def look(url: str) -> Iterator[PostgresRows]:
 
 
 class PostgresStore:
-    """A store in a schema ``reticent`` of a PostgreSQL database.
+    """A store in the schema ``reticent`` of a PostgreSQL database.
 
     Parameters
     ----------
     url : str
-        Where, as libpq writes it: ``postgresql://user@host/name``.
+        libpq URL of the database: ``postgresql://user@host/name``.
     """
 
     def __init__(self, url: str) -> None:
@@ -260,7 +260,7 @@ class PostgresStore:
         return connection
 
     def _again(self) -> _Connection:
-        """A connection in place of one that was lost."""
+        """A new connection after one was lost."""
         try:
             return self._connect()
         except StoreError as error:
@@ -277,12 +277,12 @@ class PostgresStore:
 
     @property
     def place(self) -> str:
-        """Which database this is: a copy has another place."""
+        """The identity of the database; a copy has another one."""
         assert self._place is not None
         return "postgresql " + " ".join(self._place)
 
     def next_mark(self) -> int:
-        """A number above that of every transaction which was committed."""
+        """A number above that of every committed transaction."""
         with self.read() as rows:
             ((number,),) = rows._db.rows(
                 "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
@@ -314,7 +314,7 @@ class PostgresStore:
                 raise
 
     def _undo(self, connection: _Connection | None) -> bool:
-        """End what is left of a transaction; whether the connection is lost."""
+        """Roll back what is left of a transaction; returns whether the connection is lost."""
         if connection is None:
             return True
         try:
@@ -326,7 +326,7 @@ class PostgresStore:
 
     @contextlib.contextmanager
     def read(self) -> Iterator[PostgresRows]:
-        """What was committed, for reading."""
+        """Committed data, for reading."""
         with self._reading:
             try:
                 if self._reader is None or self._reader.plain.closed:
@@ -336,7 +336,7 @@ class PostgresStore:
                 raise _failed(error, False) from error
 
     def fill(self, tables: Iterable[tuple[str, list[str], Iterable[Sequence[Any]]]]) -> None:
-        """Take over a whole service, in one transaction; it lives here from now on."""
+        """Take over a whole service in one transaction; it is stored here from now on."""
         with self._writing:
             assert self._writer is not None
             plain = self._writer.plain
@@ -356,14 +356,14 @@ class PostgresStore:
                 cursor.execute("INSERT INTO about VALUES ('place', %s)", (self.place,))
 
     def compact(self) -> None:
-        """Have what was replaced removed from the tables; the server's own log and backups keep it for a while."""
+        """Remove replaced rows from the tables; the server's own log and backups keep them for a while."""
         with self._writing:
             assert self._writer is not None
             for table in ("states", "persons"):
                 self._writer.write(f"VACUUM (FULL) {table}")
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the connections."""
         for connection in (self._writer, self._reader):
             if connection is not None:
                 connection.plain.close()

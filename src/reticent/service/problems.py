@@ -1,6 +1,6 @@
-"""What the service answers when it refuses: a status, a short name and one sentence that says what to do.
+"""The answer of the service when it refuses: a status, a short name and one sentence that says what to do.
 
-The sentence goes to the client and to logs, so it never quotes a cell of a record, a key or a token.
+The sentence is sent to the client and logged, so it never quotes a cell of a record, a key or a token.
 """
 
 from __future__ import annotations
@@ -9,18 +9,19 @@ from typing import Any
 
 
 class Problem(Exception):
-    """A request that is refused; nothing was changed by it.
+    """A request that is refused; it has changed nothing.
 
     Parameters
     ----------
     status : int
-        The HTTP status.
+        HTTP status.
     name : str
-        A short name of the problem, stable across versions, such as ``"unknown-stream"``.
+        Short name of the problem, stable across versions, such as ``"unknown-stream"``.
     detail : str
         One sentence: what is wrong, and what to do about it.
     headers : dict of str to str, optional
         Further headers of the answer, such as ``Retry-After``.
+
 
     Examples
     --------
@@ -48,5 +49,5 @@ class Problem(Exception):
 
 
 def refused(error: Exception, name: str = "not-allowed") -> Problem:
-    """A refusal by the library, in its own words."""
+    """A Problem with the text of an exception of the library."""
     return Problem(422, name, str(error))

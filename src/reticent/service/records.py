@@ -1,9 +1,8 @@
-"""Records as they come over the wire, made into the arrays that a stream learns from.
+"""Decode records from requests into the arrays that a stream learns from.
 
-JSON lines are decoded by msgspec into a type that is made from the schema, so that what does not fit is refused
-while it is read, in one pass. Considered: orjson (as quick, but checks nothing), pydantic (a tenth of the speed).
-
-A message about a bad record says which line and which column, and never quotes a cell.
+msgspec decodes JSON lines into a type made from the schema, so that what does not fit is refused while it is read, in
+one pass. Considered: orjson (equally fast, but checks nothing), pydantic (a tenth of the speed). A message about a bad
+record names the line and the column, and never quotes a cell.
 """
 
 from __future__ import annotations
@@ -37,15 +36,15 @@ class Batch:
     X : array of shape (records, features)
         Encoded features.
     codes : array of shape (records,)
-        Labels: the place of a class in the schema, or a number.
+        Labels: the index of a class in the schema, or a number.
     persons : list of str or None
-        Whom each record is about, where that was said.
+        Id of the person of each record, if given.
     keys : list of bytes
-        One for each record, or one for all of them.
+        One key per record, or one for all of them.
     digests : list of bytes
-        One for each key.
+        One digest per key.
     producer : tuple of (bytes, int) or None
-        Whose batch it is, and its number, in place of a key.
+        Instead of a key: the producer of the batch, and its number.
     """
 
     X: FloatArray
@@ -59,7 +58,7 @@ class Batch:
         return len(self.X)
 
     def rows(self, places: Any) -> Batch:
-        """Some of the records, for learning: their keys are not taken along."""
+        """Some of the records, for learning; their keys are omitted."""
         persons = None if self.persons is None else [self.persons[place] for place in places]
         return Batch(self.X[places], self.codes[places], persons, [], [])
 
@@ -70,11 +69,11 @@ class Reader:
     Parameters
     ----------
     encoder : Encoder
-        Made from the stream's schema.
+        Encoder of the stream's schema.
     keys : Keys
-        How keys are written.
+        Encoding of the keys.
     labelled : bool
-        Whether records have a label.
+        Whether records have a label. Default: True.
     """
 
     def __init__(self, encoder: Encoder, keys: Keys, *, labelled: bool = True) -> None:
@@ -98,7 +97,7 @@ class Reader:
         self._questions = msgspec.json.Decoder(list[self._features])  # type: ignore[name-defined]
 
     def lines(self, body: bytes, *, keyed: bool = True) -> Batch:
-        """JSON lines, each ``{"id", "x": {...}, "y", "person"}``; ids are ignored where the records are not keyed."""
+        """Decode JSON lines ``{"id", "x": {...}, "y", "person"}``; ids are ignored if records are not keyed."""
         try:
             found: list[Any] = self._decoder.decode_lines(body)
         except msgspec.DecodeError as error:
@@ -133,7 +132,7 @@ class Reader:
         return Batch(X, codes, persons, self.keys.pack_all(ids), digests)
 
     def arrow(self, body: bytes, key: str | None, producer: tuple[str, int] | None) -> Batch:
-        """An Arrow stream, with one key for all of it or the number of a producer's batch."""
+        """Decode an Arrow stream, with one key for all of it or the number of a producer's batch."""
         table = arrow.read(body)
         names = [*self._names, *([self.encoder.target.name] if self.labelled else [])]
         arrow.check_columns(table.column_names, names, self.encoder.person)
@@ -168,7 +167,7 @@ class Reader:
         return Batch(X, codes, persons, [self.keys.pack(key)], [digest])
 
     def questions(self, body: bytes) -> FloatArray:
-        """A JSON array of feature objects, encoded: what is to be predicted."""
+        """Decode and encode a JSON array of feature objects, for prediction."""
         try:
             found = self._questions.decode(body)
         except msgspec.DecodeError as error:
@@ -183,7 +182,7 @@ class Reader:
         return self.encoder.encode(columns, len(rows), labels=False).X
 
     def _numbers(self, found: list[Any]) -> FloatArray:
-        """Cells of numbers as an array; a missing one is NaN."""
+        """Numeric cells as an array; missing cells are NaN."""
         cells, pack = msgspec.structs.astuple, self._row.pack
         try:  # a row at a time: an iterator over all cells takes twice as long
             packed = b"".join([pack(*cells(one)) for one in found])
@@ -194,7 +193,7 @@ class Reader:
         return table.reshape(len(found), len(self._names))
 
     def _scaled(self, numbers: FloatArray) -> FloatArray:
-        """The encoder's own arithmetic, on all columns at once; NaN is a missing cell."""
+        """The encoder's scaling for all columns at once; NaN is a missing cell."""
         with np.errstate(over="ignore"):
             X = numbers - self._low
             X /= self._range
@@ -260,7 +259,7 @@ def _type_of(column: Column, missing: bool = True) -> Any:
 
 
 def _words(error: Exception, names: list[str]) -> str:
-    """What msgspec found, which names places and types and quotes no value."""
+    """msgspec's error message, which names places and types and quotes no value."""
     said = str(error)
     if "truncated" in said:
         said = "the body ends in the middle of a line"

@@ -1,4 +1,4 @@
-"""Routes about the service itself: tokens, the log, ledgers, tables and their jobs."""
+"""Routes for administration: tokens, the log, ledgers, tables and their jobs."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def _ledger(rows: Reading, row: LedgerRow) -> dict[str, Any]:
 
 
 def _share(ledger: Ledger) -> float:
-    """Which part of the epsilon of a budget was spent; of one that fades, at the age where it is most."""
+    """The spent share of a budget's epsilon; for a fading budget, at the age where it is largest."""
     budget, spent = ledger.budget, ledger.spent
     if spent is None:
         return 0.0
@@ -210,7 +210,7 @@ def _share(ledger: Ledger) -> float:
 
 
 def share_of(rows: Reading, name: str) -> float:
-    """Which part of the budget of a ledger was spent; of one that is closed, all of it."""
+    """The spent share of a ledger's budget; 1 if it is closed."""
     closed = any(row.closed for row in rows.ledgers() if row.name == name)
     return 1.0 if closed else _share(ledger_of(rows, name))
 

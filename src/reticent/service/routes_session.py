@@ -1,4 +1,4 @@
-"""Routes for the page: its files, signing in and out, and who is calling."""
+"""Routes for the web page: its files, signing in and out, and who is calling."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reticent.service.tokens import ALLOWED, Caller
 from reticent.service.web import Service, answer
 from reticent.version import __version__
 
-# The page is its own files and nothing else: no script in the markup, none from elsewhere, and none made from text.
+# The page consists of its own files only: no inline script, none from elsewhere, and none made from text.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"

@@ -1,4 +1,4 @@
-"""Routes about streams: create, describe, send records, read decisions, predict, ask and tell, events."""
+"""Routes for streams: create, describe, send records, read decisions, predict, ask and tell, events."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def name_of(request: Request) -> str:
 
 
 def summary(live: Live) -> dict[str, Any]:
-    """Where a stream stands, in a line."""
+    """The status of a stream, in a line."""
     return {
         "name": live.row.name,
         "kind": live.specification.kind,
@@ -69,7 +69,7 @@ def _described(live: Live) -> dict[str, Any]:
 
 
 def _public(specification: dict[str, Any]) -> dict[str, Any]:
-    """A specification for readers: whoever knows the seed can take the noise off."""
+    """A specification for readers; it omits the seed, with which the noise could be removed."""
     return {name: value for name, value in specification.items() if name != "seed"}
 
 
@@ -87,7 +87,7 @@ async def list_streams(service: Service, request: Request) -> Response:
 
 
 def summaries(service: Service, caller: Caller) -> list[dict[str, Any]]:
-    """Where the streams stand that a caller may see, by name."""
+    """The status of the streams that a caller may see, by name."""
     return [summary(live) for live in lives(service, caller)]
 
 
@@ -285,7 +285,7 @@ async def tell(service: Service, request: Request) -> Response:
 
 
 async def diagnose(service: Service, request: Request) -> Response:
-    """What reads private data: for the data holder alone, and marked as such."""
+    """Diagnostics, which read private data: for the data holder only, and marked as such."""
     name = name_of(request)
     caller = service.caller(request, "inspect", name)
     if (away := await service.lead(request, name)) is not None:
@@ -298,7 +298,7 @@ async def diagnose(service: Service, request: Request) -> Response:
 
 
 async def events(service: Service, request: Request) -> Response:
-    """Every decision from now on, or from the one after Last-Event-ID, in order."""
+    """Every decision from now on, or after Last-Event-ID, in order."""
     name = name_of(request)
     service.caller(request, "read", name)
     live = service.engine.live(name)

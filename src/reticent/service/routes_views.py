@@ -1,4 +1,4 @@
-"""Routes for whoever draws a stream: decisions over time, promises by age, and what every stream does."""
+"""Routes for the plots: decisions over time, guarantees by age, and the status of every stream."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _AGES = 24
 
 
 async def history(service: Service, request: Request) -> Response:
-    """Decisions evenly spread over those that a stream has published, the first and the latest included."""
+    """Decisions evenly spread over those that a stream has published, including the first and the latest."""
     name = name_of(request)
     service.caller(request, "read", name)
     live = service.engine.live(name)
@@ -51,7 +51,7 @@ async def history(service: Service, request: Request) -> Response:
 
 
 async def promise(service: Service, request: Request) -> Response:
-    """What is promised about a record by its age, and what that means in people."""
+    """The guarantee of a record by age, and what it means for people."""
     name = name_of(request)
     service.caller(request, "read", name)
     live = service.engine.live(name)
@@ -79,7 +79,7 @@ def _promise(encoded: bytes, delta: float) -> msgspec.Raw:
 
 
 async def events(service: Service, request: Request) -> Response:
-    """Where every stream stands, now and whenever one of them has published."""
+    """The status of every stream, now and whenever one of them has published."""
     caller = service.caller(request, "list")
 
     def told(streams: list[dict[str, Any]], every: bool) -> bytes:

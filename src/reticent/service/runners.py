@@ -1,6 +1,6 @@
-"""What runs a stream: one interface over learners, running totals and bandits.
+"""One interface for everything that runs a stream: learners, running totals and bandits.
 
-A runner is a live object of the library with its noise at hand. The engine makes its outputs durable before anyone
+A runner is an object of the library that holds its noise generator. The engine makes its outputs durable before anyone
 sees them, saves its state in the same transaction, and drops it if that fails.
 """
 
@@ -27,49 +27,49 @@ _KINDS: dict[str, Any] = {
 
 
 class Runner(Protocol):
-    """A stream that is at work."""
+    """A running stream."""
 
     @property
     def steps(self) -> int:
-        """How many records it has taken, or points it has played."""
+        """Number of records taken, or of points played."""
 
     @property
     def position(self) -> int:
-        """Where its lease stands."""
+        """Position of its lease."""
 
     @property
     def lease(self) -> Lease:
-        """Who may go on."""
+        """The lease, which decides who may continue."""
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised about all that it will ever publish."""
+        """Guarantee for everything that it will ever publish."""
 
     def check(self, batch: Batch) -> None:
         """Refuse records that cannot be taken, with a Problem, before anything is changed."""
 
     def learn(self, batch: Batch) -> None:
-        """Take records that were checked."""
+        """Learn from records that were checked."""
 
     def room(self) -> int | None:
-        """How many records there may still be; None: no limit."""
+        """How many more records fit; None without a limit."""
 
     def decision(self) -> dict[str, Any]:
         """What the guarantee covers, as plain data."""
 
     def diagnostics(self) -> dict[str, Any]:
-        """What reads private data, and no guarantee covers: for the data holder alone."""
+        """Numbers that read private data and that no guarantee covers, for the data holder only."""
 
     @property
     def persons(self) -> Persons | None:
-        """Whose records still count, where persons are protected."""
+        """The table of persons, if persons are protected."""
 
     def state(self) -> dict[str, Any]:
-        """All that is needed to go on. A secret."""
+        """Everything that is needed to continue. A secret."""
 
 
 def start(specification: Specification) -> Runner:
-    """A new stream. It charges no ledger: whoever starts it does, before its first record."""
+    """A new stream. It charges no ledger; the caller does, before the first record."""
     try:
         runner: Runner = uncharged(lambda: _KINDS[specification.kind](specification))
     except (ValueError, TypeError, BudgetExceeded) as error:
@@ -78,13 +78,13 @@ def start(specification: Specification) -> Runner:
 
 
 def restore(specification: Specification, state: dict[str, Any]) -> Runner:
-    """A stream that goes on from its state."""
+    """A stream that continues from its state."""
     runner: Runner = uncharged(lambda: _KINDS[specification.kind](specification, state))
     return runner
 
 
 def renew(specification: Specification, state: dict[str, Any], decision: dict[str, Any]) -> Runner:
-    """A stream with fresh noise that begins from the last decision of one that cannot go on."""
+    """A stream with fresh noise that starts from the last decision of one that cannot continue."""
     runner: Runner = uncharged(
         lambda: _KINDS[specification.kind].renewed(specification, state, decision)
     )
@@ -92,7 +92,7 @@ def renew(specification: Specification, state: dict[str, Any], decision: dict[st
 
 
 def encoder_of(specification: Specification) -> Encoder:
-    """What turns the records of a stream into vectors."""
+    """The encoder of a stream's records."""
     if specification.kind == "bandit":
         raise Problem(
             409,

@@ -1,8 +1,8 @@
-"""Encryption at rest: what is secret in the store is sealed with AES-GCM under a key that is kept elsewhere.
+"""Encryption at rest: secrets in the store are encrypted with AES-GCM under a key that is kept elsewhere.
 
-A key ring holds the key in use and, during a change of keys, the one before. Values are sealed under keys that are
-derived from it, a new one for each process and each 2^28 values, so that random nonces do not meet (NIST SP 800-38D,
-section 8.3, allows 2^32). A sealed value is bound to its place: moved to another row it does not open.
+A key ring holds the current key and, while the key is being changed, the previous one. Values are encrypted with
+derived keys, a new one for each process and each 2^28 values, so that random nonces do not collide (NIST SP 800-38D,
+section 8.3, allows 2^32). An encrypted value is bound to its place: moved to another row it cannot be decrypted.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ VARIABLE = "RETICENT_SERVICE_KEY"
 
 
 class Damaged(ValueError):
-    """A sealed value that does not open."""
+    """An encrypted value that cannot be decrypted."""
 
 
 class Ring:
-    """Keys by name, of which the first seals and all open.
+    """A ring of keys: the first encrypts, and all decrypt.
 
     Parameters
     ----------
     keys : list of bytes
-        Each 32 bytes; the first is the one in use.
+        Keys of 32 bytes each; the first is the current one.
+
 
     Examples
     --------
@@ -68,7 +69,7 @@ class Ring:
         return found
 
     def seal(self, data: bytes, place: bytes) -> bytes:
-        """Encrypt for one place."""
+        """Encrypt a value for one place."""
         if self._sealed == _MOST:
             self._begin()
         self._sealed += 1
@@ -86,17 +87,17 @@ class Ring:
 
 
 def state_place(stream: int) -> bytes:
-    """What the sealed state of a stream is bound to."""
+    """The place to which the encrypted state of a stream is bound."""
     return b"state of stream %d" % stream
 
 
 def person_place(stream: int, generation: int, part: int) -> bytes:
-    """What a sealed part of a table is bound to."""
+    """The place to which an encrypted part of a table is bound."""
     return b"persons of stream %d, %d, %d" % (stream, generation, part)
 
 
 def unopened(rows: Reading, ring: Ring) -> list[str]:
-    """The streams of which something sealed does not open."""
+    """The streams with values that cannot be decrypted."""
     bad = []
     for stream in rows.streams():
         state = rows.state(stream.id)
@@ -116,7 +117,7 @@ def _name(key: bytes) -> bytes:
 
 
 def read_key(text: str, where: str) -> bytes:
-    """A key as 64 hexadecimal digits."""
+    """Parse a key of 64 hexadecimal digits."""
     try:
         key = bytes.fromhex(text.strip())
     except ValueError:
@@ -130,7 +131,7 @@ def read_key(text: str, where: str) -> bytes:
 
 
 def key_from_file(path: Path) -> bytes:
-    """The key that a file holds."""
+    """Read a key from a file."""
     try:
         return read_key(path.read_text(encoding="utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
@@ -138,11 +139,11 @@ def key_from_file(path: Path) -> bytes:
 
 
 def new_key_file(path: Path) -> bytes:
-    """Make a key and keep it in a new file that only its owner can read."""
+    """Create a key in a new file that only its owner can read."""
     if path.exists():
         raise FileExistsError(f"{path} exists already; a new key needs a new file")
     key = os.urandom(KEY_BYTES)
-    # whole or not at all: half a key would be in the way of the next start
+    # atomically: half a key would block the next start
     draft = path.with_name(path.name + ".draft")
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w") as out:
@@ -154,7 +155,7 @@ def new_key_file(path: Path) -> bytes:
 
 
 def named_key(file: Path | None) -> bytes | None:
-    """The key in a file that was named, or in the environment; None if there is neither."""
+    """The key from a named file, or from the environment; None if there is neither."""
     if file is not None:
         return key_from_file(file)
     named = os.environ.get(VARIABLE)
@@ -162,16 +163,16 @@ def named_key(file: Path | None) -> bytes | None:
 
 
 def master_key(file: Path | None, default: Path, fresh: bool) -> bytes:
-    """The service's key: from a file that was named, from the environment, or from the default file.
+    """The service's key: from a named file, from the environment, or from the default file.
 
     Parameters
     ----------
     file : path or None
-        A file that the command line names.
+        File named on the command line.
     default : path
-        Where the key is otherwise; created with mode 0600 if the folder is fresh.
+        Default location of the key; created with mode 0600 if the folder is new.
     fresh : bool
-        Whether nothing has been sealed yet, so that a new key may be made.
+        Whether nothing has been encrypted yet, so that a new key may be created.
     """
     named = named_key(file)
     if named is not None:

@@ -1,4 +1,4 @@
-"""Starting and stopping: one process on a folder, or one of several on a database, compiled before it is ready."""
+"""Start and stop a service: one process on a folder, or one of several on a database. Kernels are compiled first."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ def serve(options: Options, folder: Home, say: Callable[[str], None] = print) ->
     Parameters
     ----------
     options : Options
-        How.
+        Options of the service.
     folder : Home
-        On which folder or database; it is closed at the end.
+        The opened folder or database; it is closed at the end.
     say : callable
-        Takes the lines for standard output: the administrator's token at the first start, and the address.
+        Receives the lines for standard output: the administrator's token at the first start, and the address.
     """
     sys.setswitchinterval(_SWITCH)
     logs.begin(options.log)
@@ -186,7 +186,7 @@ async def _renew(service: Service, leases: Leases) -> None:
 
 
 async def _look_elsewhere(service: Service) -> None:
-    """Have streams of events tell of decisions that other workers publish."""
+    """Notify event streams of decisions that other workers publish."""
     latest: dict[str, int] = {}
     while True:
         with contextlib.suppress(Exception):  # a database that is away is asked again
@@ -195,7 +195,7 @@ async def _look_elsewhere(service: Service) -> None:
 
 
 async def _forget(service: Service) -> None:
-    """Forget old keys now and then, while the clock is steady: one that jumps must not decide what is old."""
+    """Forget old keys periodically while the clock is steady: a clock that jumps must not decide what is old."""
     wall, steady = time.time(), time.monotonic()
     since = steady
     while True:
@@ -217,7 +217,7 @@ async def _forget(service: Service) -> None:
 
 
 class _Server(uvicorn.Server):
-    """Says where it listens once it does, and stops in good order at a signal."""
+    """Announces its address once it listens, and stops in an orderly way at a signal."""
 
     def __init__(
         self, config: uvicorn.Config, service: Service, say: Callable[[str], None]

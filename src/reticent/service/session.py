@@ -1,11 +1,11 @@
-"""Signing in from a browser: a token becomes a cookie that scripts cannot read and other sites cannot use.
+"""Sign in from a browser: a token is exchanged for a cookie that scripts cannot read and other sites cannot use.
 
-The cookie names the token by its id and says until when it holds, under a keyed hash. It is not the token: whoever
-reads it from a disk has at most half a day. Nothing is kept on the server, so a restart signs nobody out, and a
-token that is revoked or expires ends its cookies at once.
+The cookie contains the id of the token and an expiry time, under a keyed hash. It is not the token: whoever reads it
+from a disk can use it for half a day at most. The server stores nothing, so a restart signs nobody out, and revoking a
+token or its expiry ends its cookies at once.
 
-A browser sends cookies by itself, so a request that changes something must say that it comes from this page
-(``Origin``). ``SameSite=Strict`` keeps the cookie from other sites, but other ports of one host are the same site.
+A browser sends cookies automatically, so a request that changes something must come from this page (``Origin``).
+``SameSite=Strict`` keeps the cookie from other sites, but other ports of one host are the same site.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from reticent.service.problems import Problem
 
 COOKIE = "reticent-session"
 LASTS = 12 * 3600
-"""For how many seconds a cookie holds."""
+"""Seconds for which a cookie is valid."""
 _SAFE = ("GET", "HEAD")
 
 
 def cookie(keys: Keys, token: str, now: float) -> str:
-    """What the browser keeps for a token, which is named by its id."""
+    """The cookie for a token, which is identified by its id."""
     body = f"{token}.{int(now) + LASTS}"
     return f"{body}.{keys.sign(body.encode()).hex()}"
 
 
 def token_of(keys: Keys, given: str, now: float) -> str:
-    """The id of the token that a cookie was made for; refused if it was not made here, or no longer holds."""
+    """The id of the token of a cookie; refused if the cookie was not made here, or has expired."""
     body, _, mark = given.rpartition(".")
     token, _, until = body.rpartition(".")
     right = hmac.compare_digest(keys.sign(body.encode()).hex(), mark) if mark.isascii() else False
@@ -43,7 +43,7 @@ def token_of(keys: Keys, given: str, now: float) -> str:
 
 
 def header(request: Request, value: str | None) -> dict[str, str]:
-    """The header that sets the cookie; None takes it away. It ends with the browser, at the latest."""
+    """The header that sets the cookie; None removes it. The cookie ends with the browser session at the latest."""
     secure = "; Secure" if request.url.scheme == "https" else ""
     end = "" if value else "; Max-Age=0"
     words = f"{COOKIE}={value or ''}; Path=/; HttpOnly; SameSite=Strict{secure}{end}"
@@ -51,7 +51,7 @@ def header(request: Request, value: str | None) -> dict[str, str]:
 
 
 def check_origin(request: Request, *, signed_in: bool = True) -> None:
-    """Refuse a request that another page had the browser send."""
+    """Refuse a request that another page made the browser send."""
     origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
     foreign = site not in (None, "same-origin", "none")
     if origin is not None:

@@ -1,10 +1,10 @@
-"""Records that the service fetches itself: from files that appear in a folder, a PostgreSQL table, a Redis stream.
+"""Sources from which the service fetches records itself: files in a folder, a PostgreSQL table, a Redis stream.
 
-A source is one method: what comes after a position, and the position after that (:class:`Source`). The position is
-written in the transaction that counts the records, and only if it still stands where the records were fetched from; so
-a restart, or two workers that fetch at once, neither repeat nor skip. A new kind is a class with ``fetch`` and a line
-in ``KINDS``. For Kafka a position is a JSON object of the offset of each partition: ``fetch`` assigns these, polls,
-and returns values and offsets; the consumer group's own offsets are not used.
+A source has one method: given a position, it returns the records after it and the next position (:class:`Source`). The
+position is written in the transaction that counts the records, and only if it is still the one from which they were
+fetched; so a restart, or two workers that fetch at once, neither repeat nor skip records. A new kind is a class with
+``fetch`` and a line in ``KINDS``. For Kafka a position is a JSON object with the offset of each partition: ``fetch``
+assigns these, polls, and returns values and offsets; the consumer group's own offsets are not used.
 """
 
 from __future__ import annotations
@@ -29,30 +29,31 @@ from reticent.service.streams import learn
 log = logging.getLogger("reticent.service")
 
 MOST = 1000
-"""Records that are counted in one transaction, and lead to one decision."""
-_PAUSE = 1.0  # seconds between looks at a source that had nothing
-_AGAIN = 10.0  # seconds after which one that failed is tried again
+"""Records that are counted in one transaction and lead to one decision."""
+_PAUSE = 1.0  # seconds between requests to a source that had nothing
+_AGAIN = 10.0  # seconds after which a failed source is retried
 
 
 class Source(Protocol):
-    """Where records come from, in an order that does not change."""
+    """A source of records, in an order that does not change."""
 
     def fetch(self, position: str, most: int) -> tuple[list[bytes], str]:
-        """At most so many records after a position, each as a JSON line, and the position after the last.
+        """At most ``most`` records after a position, each as a JSON line, and the position after the last one.
 
-        The position is empty at the beginning; no records mean that there are none yet.
+        The position is empty at the beginning; an empty list means that there are no new records.
         """
 
 
 class FolderSource:
-    """Files ``*.jsonl`` in a folder, in the order of their names; lines are added at the end, and files after the last.
+    """Files ``*.jsonl`` in a folder, in the order of their names; lines are appended, and new files come last.
 
-    A line counts once it ends with a newline. A position is the name of a file and how many of its bytes were read.
+    A line counts once it ends with a newline. A position is the name of a file and the number of its bytes that were
+    read.
 
     Parameters
     ----------
     path : str
-        The folder.
+        Path of the folder.
     """
 
     def __init__(self, path: str) -> None:
@@ -79,21 +80,21 @@ class FolderSource:
 
 
 class TableSource:
-    """Rows of a PostgreSQL table, in the order of a key that grows.
+    """Rows of a PostgreSQL table, in the order of an increasing key.
 
-    A key that a sequence gave out may be committed after a later one. So the table is locked for a moment against
-    writers, which waits for those at work; up to the largest key at that moment nothing is missing.
+    A key from a sequence may be committed after a later one. So the table is locked briefly against writers, which
+    waits for those in progress; up to the largest key at that time nothing is missing.
 
     Parameters
     ----------
     url : str
-        The database, as libpq writes it.
+        libpq URL of the database.
     table : str
-        The table, with a schema if need be.
+        Name of the table, with its schema if necessary.
     key : str
-        Its column that grows.
+        Its increasing column.
     record : str
-        An expression that gives the record as a JSON object with ``x`` and ``y``.
+        SQL expression that gives the record as a JSON object with ``x`` and ``y``.
     """
 
     def __init__(self, url: str, table: str, key: str, record: str) -> None:
@@ -133,11 +134,11 @@ class RedisSource:
     Parameters
     ----------
     url : str
-        The server, ``redis://...`` or ``unix://...``.
+        URL of the server, ``redis://...`` or ``unix://...``.
     key : str
-        The stream's key.
+        Key of the stream.
     field : str
-        The field that holds the record.
+        Field that holds the record. Default: "record".
     """
 
     def __init__(self, url: str, key: str, field: str = "record") -> None:
@@ -163,7 +164,7 @@ KINDS: dict[str, Callable[..., Source]] = {
 
 @dataclass(frozen=True)
 class Pull:
-    """Count what was fetched, if nobody has yet."""
+    """Count fetched records, unless another worker has counted them."""
 
     stream: str
     source: str
@@ -186,7 +187,7 @@ class Pull:
 
 @dataclass(frozen=True)
 class Described:
-    """A source as the file of sources says it."""
+    """A source as described in the file of sources."""
 
     name: str
     stream: str
@@ -199,7 +200,7 @@ def read_sources(path: Path) -> list[Described]:
     Parameters
     ----------
     path : path
-        A JSON list of objects with ``name``, ``stream``, ``kind`` and what the kind takes.
+        A JSON list of objects with ``name``, ``stream``, ``kind`` and the arguments of the kind.
     """
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
@@ -230,16 +231,16 @@ def _described(one: Any) -> Described:
 
 
 class Puller:
-    """Fetches from sources, one thread for each, while this worker writes their streams.
+    """Fetches from sources, with one thread per source, while this worker writes their streams.
 
     Parameters
     ----------
     engine : Engine
         Counts what was fetched.
     reader : callable
-        The reader of a stream, by its name.
+        Returns the reader of a stream, by name.
     sources : sequence of Described
-        What to fetch from.
+        Sources to fetch from.
     """
 
     def __init__(
@@ -282,7 +283,7 @@ class Puller:
         return False
 
     def pull(self, one: Described) -> int:
-        """Fetch once, and return how many records were counted."""
+        """Fetch once, and return the number of records that were counted."""
         with self.engine.store.read() as rows:
             before, _ = rows.position(one.name)
         lines, after = one.source.fetch(before, MOST)

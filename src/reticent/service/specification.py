@@ -1,7 +1,7 @@
-"""What a stream is, as its creator said it: one JSON object, checked before anything is spent.
+"""The specification of a stream: one JSON object, checked before anything is spent.
 
-Everything that is not a field of the specification itself is handed to the estimator under its own name, so that
-a new option of an estimator is an option of the service; what the estimator does not know is refused in words.
+Fields that do not belong to the specification itself are passed to the estimator under their own names, so that a new
+option of an estimator is an option of the service; unknown options are refused.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ WEEK = 7 * 24 * 3600
 
 @dataclass(frozen=True)
 class Specification:
-    """A stream as it was asked for.
+    """The specification of a stream.
 
     Parameters
     ----------
     name : str
         Letters, digits, ``_``, ``.`` and ``-``, at most 64.
     kind : {"logistic", "linear", "total", "bandit"}
-        What is learnt.
+        What the stream learns.
     schema : Schema or None
-        The columns of a record, with public bounds; None for a bandit.
+        Columns of a record, with public bounds; None for a bandit.
     budget : Budget
-        What may be spent, on the whole stream.
+        Privacy budget of the whole stream.
     publish : {"request", "every"}
         Whether a decision is published after the last record of a request, or after every record.
     seed : int or None
-        For experiments only: the guarantee says so.
+        Seed of the noise, for experiments only: the guarantee says so.
     ledger : str or None
-        The ledger that pays; None is one of the stream's own.
+        Ledger that is charged; None is the stream's own.
     remember : int
-        For how many seconds keys that carry their time are remembered.
+        Seconds for which keys that contain their time are remembered.
     options : mapping
-        What else the estimator is built with.
+        Further arguments of the estimator.
     """
 
     name: str
@@ -61,12 +61,12 @@ class Specification:
 
     @classmethod
     def from_dict(cls, data: Any) -> Specification:
-        """A specification from plain data, checked.
+        """A specification from plain data, after checking it.
 
         Raises
         ------
         Problem
-            A field is missing or has a value that is not allowed.
+            If a field is missing or has a value that is not allowed.
         """
         if not isinstance(data, Mapping):
             raise Problem(422, "bad-specification", "a specification is a JSON object")
@@ -96,7 +96,7 @@ class Specification:
         return cls(name, kind, schema, budget, publish, seed, ledger, remember, given)
 
     def check_options(self, known: Sequence[str]) -> None:
-        """Refuse options that are not among these."""
+        """Refuse options that are not in this list."""
         for name in self.options:
             if name not in known:
                 raise Problem(
@@ -111,7 +111,7 @@ class Specification:
         return replace(self, seed=seed)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, from which the same specification is made."""
+        """Plain data from which the same specification can be made."""
         out: dict[str, Any] = {
             "name": self.name,
             "kind": self.kind,
@@ -129,7 +129,7 @@ class Specification:
 
 
 def check_name(value: Any, what: str) -> str:
-    """A name that can stand in an address."""
+    """Check a name that is used in addresses."""
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         raise ValueError(
             f"{what} must be 1 to 64 letters, digits, '_', '.' or '-', beginning with a letter or a digit"
@@ -138,7 +138,7 @@ def check_name(value: Any, what: str) -> str:
 
 
 def _check_column(name: str) -> None:
-    """Refuse what the decoder of records cannot tell apart in JSON, where it would have to be escaped."""
+    """Refuse column names that JSON would have to escape, which the decoder of records does not support."""
     if any(letter in '"\\' or letter < " " or "\ud800" <= letter <= "\udfff" for letter in name):
         raise ValueError(
             f"column {name!r}: the columns of a stream have names without quotation marks, backslashes and control "

@@ -1,8 +1,8 @@
-"""The queries of the store, in the SQL that SQLite and PostgreSQL have in common, and how its tables came about.
+"""The queries of the store, in the SQL that SQLite and PostgreSQL have in common, and the migrations of its tables.
 
-A dialect is a connection with four verbs (:class:`Connection`) and the few queries that differ
+A dialect is a connection with four operations (:class:`Connection`) and the few queries that differ
 (:mod:`reticent.service.sqlite`, :mod:`reticent.service.postgres`). Considered: SQLAlchemy Core, a second language
-between this file and a dozen tables, whose portable insert-or-update and bulk insert are written per dialect as well.
+between this file and a dozen tables, whose insert-or-update and bulk insert are written per dialect as well.
 """
 
 from __future__ import annotations
@@ -102,17 +102,17 @@ TABLES = (
     "about", "streams", "states", "outputs", "keys", "producers", "ledgers", "entries", "tables", "jobs", "tokens",
     "log", "sources", "persons",
 )  # fmt: skip
-"""Everything that a service is made of; leases are about its workers."""
+"""All tables of a service, except leases, which are about its workers."""
 
 
 class Connection(Protocol):
-    """One connection to a database, in a transaction or not."""
+    """A connection to a database, inside or outside a transaction."""
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
         """What a query finds."""
 
     def write(self, query: str, values: Sequence[Any] = ()) -> None:
-        """Change something; an error may come as late as with the commit."""
+        """Execute a change; an error may be raised as late as at the commit."""
 
     def write_many(self, query: str, values: Sequence[Sequence[Any]]) -> None:
         """The same for many rows."""
@@ -124,18 +124,18 @@ class Connection(Protocol):
 def migrate(
     connection: Connection, types: Mapping[str, str], found: str | None, where: str
 ) -> None:
-    """Bring a database up to date, inside a transaction that the caller began: all of it or nothing.
+    """Bring a database up to date, within a transaction that the caller began: completely or not at all.
 
     Parameters
     ----------
     connection : Connection
-        In a transaction.
+        A connection in a transaction.
     types : mapping
-        What the dialect calls ``serial``, ``integer``, ``real`` and ``bytes``, and what makes a table ``compact``.
+        The dialect's names for ``serial``, ``integer``, ``real`` and ``bytes``, and what makes a table ``compact``.
     found : str or None
-        The format of the database; None if it is empty.
+        Format of the database; None if it is empty.
     where : str
-        What to call it in a refusal.
+        Name of the database in error messages.
     """
     if found is not None and not (found.isdigit() and 1 <= int(found) <= len(MIGRATIONS)):
         raise StoreError(
@@ -173,7 +173,7 @@ class Rows:
     Parameters
     ----------
     connection : Connection
-        Where; its dialect's subclass adds what dialects say differently.
+        The connection; a subclass per dialect adds the queries that differ.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -442,7 +442,7 @@ class Rows:
 
 
 def check_format(rows: Rows, where: str) -> None:
-    """Refuse to look into a database of another version, which only a service brings up to date."""
+    """Refuse to read a database of another version; only starting the service brings it up to date."""
     found = rows.fact("format")
     if found != FORMAT:
         raise StoreError(

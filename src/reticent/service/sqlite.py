@@ -1,8 +1,7 @@
-"""The store in one folder: SQLite with a write-ahead log, synced with every commit.
+"""The store in a folder: SQLite with a write-ahead log, synced with every commit.
 
-Considered: aiosqlite (a thread for each connection; the engine already has one thread that writes), LMDB (no queries
-for whoever has to look inside after an accident). The standard library's ``sqlite3`` is enough and nothing has to be
-installed.
+Considered: aiosqlite (one thread per connection; the engine already has one thread that writes), LMDB (no queries for
+inspection after an accident). The standard library's ``sqlite3`` is sufficient and needs no installation.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _TYPES = {
     "bytes": "BLOB",
     "compact": " WITHOUT ROWID",
 }
-# All keys in one statement: one for each would let go of the interpreter's lock, and wait for it, a thousand times.
+# All keys in one statement: one statement per key would release and reacquire the interpreter's lock each time.
 _REMEMBER = """
 INSERT INTO keys
 WITH RECURSIVE place(at) AS (SELECT 0 UNION ALL SELECT at + 1 FROM place WHERE at + 1 < ?1)
@@ -41,7 +40,7 @@ _LOG_PAGES = (
 
 
 class _Connection:
-    """A connection with the verbs that the queries use."""
+    """A connection with the operations that the queries use."""
 
     def __init__(self, path: Path, *, only_reading: bool = False) -> None:
         where = f"{path.absolute().as_uri()}?mode={'ro' if only_reading else 'rw'}"
@@ -96,10 +95,10 @@ class SqliteRows(Rows):
         return [column[0] for column in found.description], iter(found)
 
     def alone(self) -> None:
-        """There is one transaction at a time."""
+        """SQLite has one write transaction at a time."""
 
     def hold(self, name: str, token: int) -> None:
-        """The folder has one process, which its lock says."""
+        """A folder has one process, which holds its lock."""
 
     def mark(self) -> int:
         self._changed = True
@@ -109,7 +108,7 @@ class SqliteRows(Rows):
 
 @contextlib.contextmanager
 def look(path: Path) -> Iterator[SqliteRows]:
-    """What a store holds at one moment, beside the process that writes it; nothing is changed."""
+    """A consistent view of a store while a process writes to it; changes nothing."""
     if not path.exists():
         raise StoreError(f"there is no service in {path.parent}: {path.name} is missing")
     try:
@@ -128,13 +127,14 @@ def look(path: Path) -> Iterator[SqliteRows]:
 class SqliteStore:
     """A store in one file.
 
-    Reads come from one connection and writes go through another, so that readers see committed data only and
-    never wait for a writer. Each connection is used by one thread at a time, under a lock.
+    Reads and writes use separate connections, so that readers see committed data only and never wait for a writer. Each
+    connection is used by one thread at a time, under a lock.
 
     Parameters
     ----------
     path : path
-        The database; made, readable by its owner only, if it does not exist.
+        The database; created, readable by its owner only, if it does not exist.
+
 
     Examples
     --------
@@ -166,7 +166,7 @@ class SqliteStore:
         self._rows, self._reading = SqliteRows(self._reader), threading.Lock()
 
     def _make(self) -> None:
-        """Whole or not at all: a file without tables is one that was damaged."""
+        """Create the file atomically: a file without tables is one that was damaged."""
         draft = self.path.with_name(self.path.name + ".draft")
         draft.unlink(missing_ok=True)
         os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
@@ -240,18 +240,18 @@ class SqliteStore:
 
     @contextlib.contextmanager
     def read(self) -> Iterator[SqliteRows]:
-        """What was committed, for reading."""
+        """Committed data, for reading."""
         with self._reading:
             yield self._rows
 
     def compact(self) -> None:
-        """Write the file anew and empty the log, so that nothing that was replaced is left in either."""
+        """Rewrite the file and empty the log, so that neither contains replaced data."""
         self._writer.write("PRAGMA wal_checkpoint(TRUNCATE)")
         self._writer.write("VACUUM")
         self._writer.write("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with self._reading:
             self._reader.plain.close()
         self._writer.plain.close()

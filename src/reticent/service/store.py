@@ -1,8 +1,8 @@
-"""What the service keeps, and what it asks of the place where it is kept.
+"""What the service stores, and the interface of its store.
 
-Two kinds of store can hold the same things: SQLite in a folder (:mod:`reticent.service.sqlite`), or a database
-behind several workers. All that the engine does to a store happens in transactions with the methods of
-:class:`Transaction`; when the block of a transaction ends without an error, everything in it is durable.
+There are two kinds of store: SQLite in a folder (:mod:`reticent.service.sqlite`), and a database shared by several
+workers. The engine changes a store only in transactions with the methods of :class:`Transaction`; when the block of a
+transaction ends without an error, everything in it is durable.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class StreamRow:
     created: float
     epochs: int = 1
     closed: str = ""
-    """Why it takes no more records; empty while it does."""
+    """Why it accepts no more records; empty while it does."""
 
 
 @dataclass(frozen=True)
 class StateRow:
-    """Where a stream stands: its sealed state, and which decision is the latest."""
+    """The current state of a stream: its encrypted state, and the number of the latest decision."""
 
     steps: int
     number: int
@@ -49,7 +49,7 @@ class OutputRow:
 
 @dataclass(frozen=True)
 class Known:
-    """What is remembered of a key: a digest of the body that came with it, and the decision it led to."""
+    """What is remembered about a key: a digest of the body that came with it, and the resulting decision."""
 
     digest: bytes
     number: int
@@ -67,7 +67,7 @@ class Producer:
 
 @dataclass(frozen=True)
 class LedgerRow:
-    """A budget that several releases are charged to."""
+    """A budget to which several releases are charged."""
 
     name: str
     budget: dict[str, Any]
@@ -89,7 +89,7 @@ class EntryRow:
 
 @dataclass(frozen=True)
 class TokenRow:
-    """A token: its hash, what it allows, on which streams (None: all), and until when (None: for ever)."""
+    """A token: its hash, its role, its streams (None: all), and its expiry (None: never)."""
 
     id: str
     hash: bytes
@@ -102,7 +102,7 @@ class TokenRow:
 
 @dataclass(frozen=True)
 class TableRow:
-    """A table that the service may fit models to: a folder that an administrator named."""
+    """A table to which the service may fit models: a folder that an administrator named."""
 
     name: str
     path: str
@@ -129,7 +129,7 @@ class JobRow:
 
 @dataclass(frozen=True)
 class LogRow:
-    """An entry of an append-only log: what happened, and a hash that covers all before it."""
+    """An entry of an append-only log, with a hash that covers all earlier entries."""
 
     number: int
     at: float
@@ -138,7 +138,7 @@ class LogRow:
 
 
 class Reading(Protocol):
-    """What can be read, inside a transaction or outside."""
+    """What can be read, inside or outside a transaction."""
 
     def about(self) -> dict[str, str]:
         """Facts on the store as a whole, by name."""
@@ -199,7 +199,7 @@ class Reading(Protocol):
 
 
 class Transaction(Reading, Protocol):
-    """What can be written, all of it or nothing."""
+    """What can be written, completely or not at all."""
 
     charged: bool
     """Whether it has charged a ledger."""
@@ -305,16 +305,16 @@ class Store(Protocol):
 
 
 class StoreFailed(Exception):
-    """A transaction that came to nothing, as far as one can tell.
+    """A transaction that failed, as far as is known.
 
     Parameters
     ----------
     reason : str
-        What the database said.
+        Error message of the database.
     full : bool
-        Whether there is no space left.
+        Whether there is no space left. Default: False.
     unknown : bool
-        Whether it may have been committed all the same: the connection was lost.
+        Whether it may have been committed nevertheless, because the connection was lost. Default: False.
     """
 
     def __init__(self, reason: str, *, full: bool = False, unknown: bool = False) -> None:
@@ -323,7 +323,7 @@ class StoreFailed(Exception):
 
 
 class LeaseLost(Exception):
-    """Another worker writes this stream by now."""
+    """Another worker writes this stream now."""
 
 
 class StoreError(ValueError):

@@ -1,4 +1,4 @@
-"""What can be done to a stream, as commands for the engine: create it, send records, ask and tell."""
+"""Commands of the engine for streams: create, send records, ask and tell, close."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Send:
     careful = True
 
     def apply(self, turn: Turn) -> dict[str, Any]:
-        """Learn from what is new and publish; count what was there, and refuse what is too old to know."""
+        """Learn from new records and publish; count repeats, and refuse records that are too old to be recognised."""
         live = turn.stream(self.stream)
         batch, head = self.batch, turn.head(live)
         if batch.producer is not None:
@@ -87,7 +87,7 @@ class Send:
         return self._mixed(turn, live, low, high)
 
     def _mixed(self, turn: Turn, live: Live, low: bytes, high: bytes) -> dict[str, Any]:
-        """A request of which something was there before, or is too old to know."""
+        """A request with records that are repeats, or too old to be recognised."""
         batch, head = self.batch, turn.head(live)
         each = len(batch.keys) == len(batch)
         known = turn.rows.known(live.row.id, batch.keys)
@@ -148,7 +148,7 @@ class Ask:
     key: bytes | None = None
 
     def apply(self, turn: Turn) -> bytes:
-        """The point and its ticket, as the bytes that a repeat gets as well."""
+        """The point and its ticket, as bytes that are stored for repeats."""
         live = turn.stream(self.stream)
         runner = _player(turn, live)
         if self.key is not None:
@@ -181,7 +181,7 @@ class Tell:
     person: str | None = None
 
     def apply(self, turn: Turn) -> dict[str, Any]:
-        """Counted once; the same again is a repeat, another value is refused."""
+        """Counted once; the same value again is a repeat, another value is refused."""
         live = turn.stream(self.stream)
         runner = _player(turn, live)
         head = turn.head(live)
@@ -204,7 +204,7 @@ class Inspect:
     stream: str
 
     def apply(self, turn: Turn) -> dict[str, Any]:
-        """Nothing is changed; that somebody looked is written down."""
+        """Changes nothing, but the access is recorded."""
         found = turn.runner(turn.stream(self.stream)).diagnostics()
         turn.act({"act": "read diagnostics", "stream": self.stream})
         return found
@@ -212,14 +212,14 @@ class Inspect:
 
 @dataclass(frozen=True)
 class Close:
-    """Let a stream take no more records; what it published stays."""
+    """Close a stream for records; what it published stays."""
 
     stream: str
     erase: bool = False
-    """Whether its state, its decisions and its keys are deleted. Its name and its ledger stay."""
+    """Whether its state, decisions and keys are deleted too. Its name and its ledger stay."""
 
     def apply(self, turn: Turn) -> dict[str, Any]:
-        """The same again does nothing."""
+        """Repeating it does nothing."""
         live = turn.stream(self.stream)
         row = live.row
         if self.erase:
@@ -249,18 +249,18 @@ def deleted(row: StreamRow) -> bool:
 
 
 def wrong_kind(detail: str) -> Problem:
-    """A request that a stream of another kind takes."""
+    """A refusal of a request that fits streams of another kind only."""
     return Problem(409, "wrong-kind", detail)
 
 
 def check_open(live: Live) -> None:
-    """Refuse a stream that cannot go on."""
+    """Refuse a stream that cannot continue."""
     if live.row.closed:
         raise Problem(409, "stream-closed", live.row.closed)
 
 
 def check_room(runner: runners.Runner, count: int) -> None:
-    """Refuse what does not fit into the horizon."""
+    """Refuse records that do not fit into the horizon."""
     room = runner.room()
     if room is not None and count > room:
         raise Problem(
@@ -272,7 +272,7 @@ def check_room(runner: runners.Runner, count: int) -> None:
 
 
 def runner_for(turn: Turn, live: Live, batch: Batch) -> runners.Runner:
-    """The runner of a stream that can take these records; refused otherwise, and nothing was changed."""
+    """The runner of a stream that can take these records; otherwise refuse, with nothing changed."""
     check_open(live)
     if live.specification.kind == "bandit":
         raise wrong_kind("a bandit takes no records: POST /ask, play the point, POST /tell")
@@ -289,7 +289,7 @@ def learn(
     source: str | None = None,
     runner: runners.Runner | None = None,
 ) -> Head:
-    """Have a stream take records and publish what its specification says; the log names the source, if any."""
+    """Let a stream learn from records and publish; the log names the source, if any."""
     if runner is None:  # nobody has asked yet whether it takes them
         runner = runner_for(turn, live, batch)
     turn.touch(live)
@@ -309,12 +309,12 @@ def learn(
 
 @dataclass(frozen=True)
 class Forget:
-    """Forget the keys of a stream that are older than its specification says."""
+    """Forget the keys of a stream that are older than its specification allows."""
 
     stream: str
 
     def apply(self, turn: Turn) -> int:
-        """What is forgotten is written down, so that a clock that is set back cannot bring it back."""
+        """What is forgotten is recorded, so that setting back the clock cannot undo it."""
         live = turn.stream(self.stream)
         until = turn.now - live.specification.remember
         written = float(turn.rows.fact(_forgotten(live)) or 0.0)
@@ -339,7 +339,7 @@ def forgotten_until(turn: Turn, live: Live) -> float:
 
 
 def another_body() -> Problem:
-    """A key that came again with another body."""
+    """A refusal of a key that came again with another body."""
     return Problem(
         409,
         "key-with-another-body",
@@ -368,6 +368,6 @@ def body_of(decision: dict[str, Any], number: int, steps: int) -> bytes:
 
 
 def plain(specification: Specification) -> dict[str, Any]:
-    """A specification as the store gives it back."""
+    """A specification as the store returns it."""
     out: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(specification.to_dict()))
     return out

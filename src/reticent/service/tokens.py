@@ -1,6 +1,6 @@
-"""Who may do what: tokens with a role, of which only hashes are kept.
+"""Tokens and roles: who may do what. Only hashes of tokens are stored.
 
-A token is 32 random bytes, so that a plain SHA-256 of it cannot be guessed back; a slow hash is for passwords.
+A token is 32 random bytes, so a plain SHA-256 hash of it cannot be inverted; slow hashes are for passwords.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from reticent.service.store import TokenRow
 ROLES = ("writer", "reader", "data holder", "administrator")
 _PREFIX = "ret_"
 
-# What a route asks for, and which roles have it. An administrator runs the service and reads what the
-# guarantee covers; what reads private data is for the data holder alone.
+# The permission of each route, and the roles that have it. An administrator runs the service and reads what the
+# guarantee covers; what reads private data is for the data holder only.
 ALLOWED: dict[str, tuple[str, ...]] = {
     "send": ("writer", "administrator"),
     "read": ("reader", "data holder", "administrator"),
@@ -34,7 +34,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Caller:
-    """Whoever sent a request."""
+    """The sender of a request."""
 
     id: str
     role: str
@@ -75,26 +75,26 @@ def hashed(token: str) -> bytes:
 
 
 class Desk:
-    """Which tokens there are; read at start, and again whenever they change."""
+    """The known tokens; read at start, and again whenever they change."""
 
     def __init__(self, rows: list[TokenRow]) -> None:
         self.load(rows)
 
     def load(self, rows: list[TokenRow]) -> None:
-        """Forget what was known and take these."""
+        """Replace the known tokens."""
         found = [(row, _caller(row)) for row in rows]
         self._by_hash = {row.hash: caller for row, caller in found}
         self._by_id = {row.id: caller for row, caller in found}
 
     def caller(self, header: str | None, now: float) -> Caller:
-        """Who sends this ``Authorization`` header."""
+        """The caller with this ``Authorization`` header."""
         scheme, _, token = (header or "").partition(" ")
         if scheme.lower() != "bearer" or not token:
             raise _unknown("send a token: Authorization: Bearer TOKEN")
         return self._known(self._by_hash.get(hashed(token.strip())), now)
 
     def by_id(self, identity: str, now: float) -> Caller:
-        """Who signed in with the token of this id."""
+        """The caller who signed in with the token of this id."""
         return self._known(self._by_id.get(identity), now)
 
     def _known(self, found: Caller | None, now: float) -> Caller:
@@ -113,12 +113,12 @@ def _caller(row: TokenRow) -> Caller:
 
 
 class Limiter:
-    """How often each token may call: a bucket that fills at a rate and holds two seconds of it.
+    """Rate limits per token: a bucket that fills at a rate and holds two seconds of it.
 
     Parameters
     ----------
     rate : float
-        Requests a second for each token; 0 is any number.
+        Requests per second and token; 0 is unlimited.
     """
 
     def __init__(self, rate: float) -> None:

@@ -1,4 +1,4 @@
-"""Streams that keep a private running total of every column."""
+"""Streams that publish a private running total of every column."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _NO_TARGET = "\x00"  # an encoder wants a target, and a total has none; no colum
 class Total:
     """Noisy totals of encoded records, and of the columns in their own units.
 
-    A record is a vector of norm at most the square root of the number of columns; the total of a number is
-    computed from that of its place between its bounds, and from the number of records, which is public.
+    A record is a vector whose norm is at most the square root of the number of columns. The total of a number is
+    computed from the total of its scaled value and from the number of records, which is public.
 
     Parameters
     ----------
     specification : Specification
-        Of the kind ``total``.
+        Specification of kind ``total``.
     state : dict, optional
-        Where to go on; by default the stream begins.
+        State from which to continue; by default the stream begins.
     """
 
     def __init__(self, specification: Specification, state: dict[str, Any] | None = None) -> None:
@@ -62,7 +62,7 @@ class Total:
     def renewed(
         cls, specification: Specification, state: dict[str, Any], decision: dict[str, Any]
     ) -> Total:
-        """A total with noise of its own that begins from what another has released."""
+        """A total with fresh noise that starts from what another one has released."""
         before = int(state["before"]) + int(state["total"]["steps"])
         if specification.seed is not None:
             specification = specification.with_seed(specification.seed + before + 1)
@@ -108,7 +108,7 @@ class Total:
         return {
             "totals": noisy.tolist(),
             "sums": _in_units(self.encoder, noisy, self.steps),
-            # after a restore the noise of what was released before is in it as well
+            # after a restore it also contains the noise of what was released before
             "standard_deviation": math.hypot(self._deviation, fresh) if self._deviation else fresh,
         }
 
@@ -125,7 +125,7 @@ class Total:
 
 
 def encoder_of(specification: Specification) -> Encoder:
-    """What turns the records of a total into vectors."""
+    """The encoder of a total's records."""
     assert specification.schema is not None
     columns, person = specification.schema.columns, specification.schema.person
     if person is not None:
@@ -141,7 +141,7 @@ def encoder_of(specification: Specification) -> Encoder:
 
 
 def scales(encoder: Encoder) -> dict[str, float]:
-    """What the standard deviation of a total is multiplied by, for each sum and count."""
+    """Factors by which the standard deviation of a total is multiplied, for each sum and count."""
     return {
         name: 1.0 if place is None else 0.5 * (place[1] - place[0])
         for name, place in _places(encoder)
@@ -161,7 +161,7 @@ def _in_units(encoder: Encoder, noisy: Any, steps: int) -> dict[str, float]:
 
 
 def _places(encoder: Encoder) -> Iterator[tuple[str, tuple[float, float] | None]]:
-    """Every coordinate, and the range that it stands for on [-1, 1]; None where it is a count itself."""
+    """Every coordinate, with the range that it represents on [-1, 1]; None if it is a count."""
     names = iter(encoder.names)
     for column in encoder.columns:
         if column.bounds is not None or len(column.values) == 2:

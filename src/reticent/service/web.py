@@ -1,4 +1,4 @@
-"""What the routes share: who is calling, bodies within their limits, answers and refusals as bytes."""
+"""What the routes share: callers, bodies within their limits, answers and refusals."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from reticent.service.records import Reader
 
 LINES, ARROW = "application/x-ndjson", "application/vnd.apache.arrow.stream"
 ANY = "*"
-"""In the place of a stream's name: all of them."""
+"""Instead of a stream's name: all streams."""
 _READERS = 512  # streams whose decoder is kept
 _HELD = "reticent.held"  # in the scope of a request: bytes of its body
 _BODIES = 4  # of the largest size that are held at a time, from their first byte to their answer
 
 
 class Waiting(asyncio.Event):
-    """An event that knows which streams have published."""
+    """An event that records which streams have published."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,19 +49,19 @@ class Service:
     Parameters
     ----------
     engine : Engine
-        Carries out commands.
+        Applies commands.
     keys : Keys
-        How keys of records are written.
+        Encoding of the keys of records.
     jobs : Jobs
         Runs fits of tables.
     limit : int
-        The largest body of a request, in bytes.
+        Largest body of a request, in bytes.
     rate : float
-        How many requests a second a token may send; 0 is any number.
+        Requests per second and token; 0 is unlimited.
     folder : path or None
-        The folder that everything is kept in, if it is a folder.
+        Folder that holds everything, if it is a folder.
     log_requests : bool
-        Whether each request is a line of the log.
+        Whether to log each request.
     """
 
     def __init__(
@@ -92,17 +92,17 @@ class Service:
         engine.watch(self._published)
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Have answers delivered to an event loop."""
+        """Deliver answers to an event loop."""
         self._loop = loop
         self.engine.deliver = _deliver_to(loop)
 
     def reload_tokens(self) -> None:
-        """Read the tokens again after they have changed."""
+        """Read the tokens again after a change."""
         with self.engine.store.read() as rows:
             self.tokens.load(rows.tokens())
 
     async def lead(self, request: Request, name: str) -> Response | None:
-        """Have this worker write a stream, or the answer of the one that does; None if this one may go on."""
+        """Take a stream for this worker (None), or return the answer of the worker that writes it."""
         leases = self.engine.leases
         if leases is None or leases.holds(name):
             return None
@@ -118,7 +118,7 @@ class Service:
         return await forward(request, await self.body(request), found.address)
 
     async def do(self, command: Any, caller: tokens.Caller | None = None) -> Any:
-        """Have the engine carry out a command, under the name of whoever gave it."""
+        """Let the engine apply a command in the name of its caller."""
         if caller is not None:
             command = By(command, caller)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -134,7 +134,7 @@ class Service:
         return await future
 
     def caller(self, request: Request, action: str, stream: str | None = None) -> tokens.Caller:
-        """Who sends a request, refused if they may not."""
+        """The caller of a request; refused without permission."""
         now = self.engine.clock()
         given = request.headers.get("authorization")
         cookie = None if given is not None else request.cookies.get(session.COOKIE)
@@ -149,7 +149,7 @@ class Service:
         return found
 
     def reader(self, live: Live) -> Reader:
-        """What decodes the records of a stream."""
+        """The decoder of a stream's records."""
         reader = self._readers.get(live.row.name)
         if reader is None:
             encoder = runners.encoder_of(live.specification)
@@ -160,7 +160,7 @@ class Service:
         return reader
 
     def key(self, request: Request) -> bytes | None:
-        """The key of a request as a whole, if it has one."""
+        """The key of a whole request, if it has one."""
         given = request.headers.get("idempotency-key")
         if given is None:
             return None
@@ -169,7 +169,7 @@ class Service:
         return self.keys.pack(given)
 
     async def body(self, request: Request) -> bytes:
-        """The body of a request, refused as soon as it is longer than allowed."""
+        """The body of a request; refused as soon as it is longer than allowed."""
         said = request.headers.get("content-length")
         if said is not None and (not said.isdigit() or int(said) > self.limit):
             raise self._too_large()
@@ -189,7 +189,7 @@ class Service:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _hold(self, request: Request, size: int, more: int = 0) -> None:
-        """Count bytes that wait for an answer, and refuse more than there may be."""
+        """Count bytes that wait for an answer, and refuse more than the limit."""
         if self.held + size + more > _BODIES * self.limit:
             refusal = too_busy("more bytes are waiting than the service holds at a time", 1.0)
             refusal.headers["Connection"] = "close"  # the rest of the body is not read
@@ -198,7 +198,7 @@ class Service:
         request.scope[_HELD] = request.scope.get(_HELD, 0) + size
 
     def let_go(self, request: Request) -> None:
-        """A request was answered, or given up."""
+        """A request was answered or abandoned."""
         self.held -= request.scope.pop(_HELD, 0)
 
     def _too_large(self) -> Problem:
@@ -222,7 +222,7 @@ class Service:
     # Events ----------------------------------------------------------------------------------------
 
     def _published(self, live: Live) -> None:
-        """In the engine's thread: wake whoever waits for decisions of a stream."""
+        """In the engine's thread: notify those who wait for decisions of a stream."""
         name = live.row.name
         if (self._waiting.get(name) or self._waiting.get(ANY)) and self._loop is not None:
             self._loop.call_soon_threadsafe(self._wake, name)
@@ -233,7 +233,7 @@ class Service:
             waiting.set()
 
     def look_elsewhere(self, before: dict[str, int]) -> dict[str, int]:
-        """Wake whoever waits for what another worker has published; returns the latest decisions for the next look."""
+        """Notify those who wait for another worker's decisions; returns the latest ones for the next call."""
         leases = self.engine.leases
         if leases is None or not self._waiting or self._loop is None:
             return before
@@ -245,7 +245,7 @@ class Service:
         return latest
 
     def wait_on(self, name: str) -> Waiting:
-        """An event that is set whenever a stream, or any of them, publishes."""
+        """An event that is set whenever a stream, or any stream, publishes."""
         event = Waiting()
         self._waiting[name].add(event)
         return event
@@ -257,14 +257,14 @@ class Service:
             del self._waiting[name]
 
     def stop(self) -> None:
-        """Let streams of events end."""
+        """End all event streams."""
         self.stopping.set()
         for name in list(self._waiting):
             self._wake(name)
 
 
 def _deliver_to(loop: asyncio.AbstractEventLoop) -> Callable[[Group], None]:
-    """Hand the answers of a group to the event loop in one go."""
+    """Deliver the answers of a group to the event loop at once."""
 
     def deliver(group: Group) -> None:
         def each() -> None:

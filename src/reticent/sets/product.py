@@ -199,6 +199,8 @@ class Product(ConvexSet):
             if own is None:
                 return None
             kind, params = own
+            if kind > kernels.PRODUCT:
+                return None  # the compiled loop over blocks does not know it
             if kind == kernels.PRODUCT:
                 count += int(params[0])
                 body.append(params[1:])

@@ -24,7 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 from threadpoolctl import ThreadpoolController
 
-from reticent.checks import FloatArray
+from reticent.checks import FloatArray, check_whole
 from reticent.noise import door
 
 UNLIMITED = 1e150
@@ -480,30 +480,6 @@ def confirm(records: Any) -> None:
     look = getattr(records, "confirm", None)
     if look is not None:
         look()
-
-
-def check_whole(rows: Any) -> None:
-    """Refuse a memory map whose file has become too short, because reading it would end the process.
-
-    Parameters
-    ----------
-    rows : array or sparse matrix
-        The rows; anything else is not checked.
-    """
-    if sp.issparse(rows):
-        for part in (rows.data, rows.indices, rows.indptr) if rows.format == "csr" else ():
-            check_whole(part)
-        return
-    while isinstance(getattr(rows, "base", None), np.ndarray):
-        rows = rows.base  # a slice of a map leads to the whole map
-    if isinstance(rows, np.memmap) and rows.filename is not None:
-        needed = int(rows.offset) + rows.nbytes
-        there = os.path.getsize(rows.filename) if os.path.exists(rows.filename) else 0
-        if there < needed:
-            raise ValueError(
-                f"{rows.filename} was truncated: its memory map needs {needed} bytes, but the file has {there}. "
-                "Nothing was released; restore the file"
-            )
 
 
 def rows_per_block(columns: int) -> int:

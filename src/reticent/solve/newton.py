@@ -69,6 +69,12 @@ class _Curvature:
             v = v + (share - rho * float(y @ v)) * s
         return np.asarray(v)
 
+    def rest(self, g: FloatArray, new_g: FloatArray) -> float:
+        """What another step would gain after one from g to ``new_g``; 0 where the gradient has all but vanished."""
+        if float(new_g @ new_g) <= _KEEP**2 * float(g @ g):
+            return 0.0
+        return float(new_g @ self.solve(new_g))
+
     def learn(self, s: FloatArray, y: FloatArray) -> None:
         """Update from a step s along which the gradient changed by y."""
         product = float(s @ y)
@@ -125,10 +131,8 @@ def newton(objective: Objective, x: FloatArray) -> Way:
         new_z, new_g = objective.predictors_and_gradient(new)
         if step > _TRUST:
             rest, fresh = math.inf, True
-        elif float(new_g @ new_g) <= _KEEP**2 * float(g @ g):
-            rest = 0.0
         else:
-            rest = float(new_g @ curvature.solve(new_g))
+            rest = curvature.rest(g, new_g)
         if rest <= _KEEP**2 * left:
             curvature.learn(d, new_g - g)
             x, z, g, fresh = new, new_z, new_g, False

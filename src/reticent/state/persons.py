@@ -557,8 +557,7 @@ def _plain(person: Any, name: str) -> NDArray[Any]:
     low, high = min(items), max(items)
     if low < -(2**63) or high >= 2**64 or (low < 0 and high >= 2**63):
         raise ValueError(
-            f"{name} contains whole numbers from {low} to {high}, which do not fit in a 64-bit type; pass "
-            "them as text"
+            f"{name} contains whole numbers that do not fit in one 64-bit type; pass them as text"
         )
     return np.array(items, np.uint64 if high >= 2**63 else np.int64)
 

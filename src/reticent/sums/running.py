@@ -518,6 +518,14 @@ class RunningTotal(Twins):
         return f"<{name} dim={self.dim} {length} step {self.steps}: {self.guarantee}>"
 
 
+def counts(persons: Persons | None, person: Any, step: int) -> bool:
+    """Whether the record of a step counts; the table of persons takes note. For whoever holds the lock."""
+    if persons is None:
+        refuse_ids(None, person)
+        return True
+    return bool(persons.admit(persons.digests([person]), step)[0])
+
+
 def refuse_ids(persons: Persons | None, person: Any) -> None:
     """Refuse ids of persons where single records are protected."""
     if person is not None and persons is None:

@@ -1,9 +1,9 @@
-"""Tables as data scientists have them: what the columns are, records as numbers, and the model file.
+"""Tables for estimators: schemas, encoders, sources of records, and model files.
 
-A :class:`Schema` says what is known about the columns without looking at the records, an :class:`Encoder`
-turns records into features by it, and a :class:`Model` is what `reticent learn` writes and `reticent predict`
-reads. Nothing here draws noise or spends privacy. Tables in files need compiled
-code, which is loaded when they are used.
+A :class:`Schema` states what is known about the columns without looking at the records, an :class:`Encoder` turns
+records into features according to it, and a :class:`Model` is what `reticent learn` writes and `reticent predict`
+reads. This package draws no noise and spends no privacy. Support for tables in files needs compiled code, which is
+loaded on first use.
 """
 
 from __future__ import annotations

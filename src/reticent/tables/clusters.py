@@ -1,9 +1,8 @@
-"""Records on a Dask cluster: workers compute the sums of blocks, and noise and accounting stay with the client.
+"""Records on a Dask cluster: workers compute sums of blocks; noise and accounting stay with the client.
 
-A pass (`reticent.erm`) is sent to wherever a chunk of rows lies; what comes back are the sums of the chunk's blocks,
-which the client adds in pairs, in the order of the records. Blocks begin where those of a table in memory begin if
-chunks do, and then results are the same to the bit. A pass draws nothing and charges nothing, so that a task which is
-lost, repeated or run twice changes nothing either.
+A pass (`reticent.erm`) is sent to the chunks of rows; the sums of their blocks come back, and the client adds them in
+pairs, in the order of the records. If chunks begin where the blocks of a table in memory begin, results are equal to
+the bit. A pass draws nothing and charges nothing, so a task that is lost, repeated or run twice has no effect.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from reticent.solve.blocks import (
 
 MODULE = "dask"
 _APART = 32
-"""Of the rows that passes of a search read again, so many apart are marked; before a release, all of them."""
+"""Fingerprints cover this fraction of the rows in the passes of a search, and all rows before a release."""
 
 
 def is_dask(X: Any) -> bool:
@@ -55,13 +54,13 @@ class ClusterLabels:
     Parameters
     ----------
     array : dask.array.Array
-        One label for each record.
+        One label per record.
     """
 
     array: Any
 
     def distinct(self) -> Any:
-        """All values there are, sorted. Workers read them, and send what they found."""
+        """Sorted distinct values; workers read the labels and send what they found."""
         import dask
 
         parts = dask.compute(*(dask.delayed(np.unique)(p) for p in self.array.to_delayed().ravel()))
@@ -75,9 +74,9 @@ class ClusterRows:
     Parameters
     ----------
     array : dask.array.Array
-        One row for each record; a chunk holds whole rows.
+        One row per record; a chunk holds whole rows.
     names : tuple of str, optional
-        Of the features.
+        Names of the features.
     """
 
     array: Any
@@ -98,21 +97,23 @@ class ClusterRows:
         return self.array.map_blocks(work, dtype=np.float64)
 
     def records(self, labels: Any, form: Form, check: LabelCheck) -> ClusterRecords:
-        """Records for a solver: workers read and check all of them, and keep a mark of every chunk."""
+        """Records for a solver; workers read and check all of them, and store a fingerprint of every chunk."""
         if labels is None:
-            labels = ClusterLabels(self.array[:, 0])  # nobody asks what they are
+            labels = ClusterLabels(self.array[:, 0])  # any numbers: the labels are not used
         table = ClusterRecords(self, labels, form)
         found = list(table.map(_Look(check)))
         for _, refused, first, _ in found:
             if refused:
-                raise ValueError(f"X must be finite; row {int(first)} is not. Nothing was learnt")
+                raise ValueError(
+                    f"X must be finite; row {int(first)} is not; replace missing values first. Nothing was learnt"
+                )
         clipped, beyond = sum(int(one[0]) for one in found), sum(float(one[3]) for one in found)
         return replace(table, clipped=clipped, beyond=beyond)
 
 
 @dataclass(frozen=True, eq=False)
 class _Look:
-    """A survey of rows, and a check of the labels beside them."""
+    """A survey of rows, and a check of their labels."""
 
     check: LabelCheck
 
@@ -122,7 +123,7 @@ class _Look:
 
 @dataclass(frozen=True, eq=False)
 class _Nothing:
-    """A pass for the sake of its marks."""
+    """A pass that only computes fingerprints."""
 
     def __call__(self, block: Block) -> FloatArray:
         return np.empty(0)
@@ -136,7 +137,7 @@ class ClusterRecords:
     labels: ClusterLabels
     form: Form
     clipped: int | None = None
-    beyond: float = 0.0  # what the check of the labels added up to
+    beyond: float = 0.0  # result of the check of the labels
     labels_are: Meaning = AsGiven()  # noqa: RUF009 (frozen)
     marks: dict[int, tuple[int, int | None]] = field(default_factory=dict, repr=False)
     units: ClassVar[float] = UNITS
@@ -147,11 +148,11 @@ class ClusterRecords:
 
     @property
     def identity(self) -> list[int | None]:
-        """Which records these are: the marks of their chunks, once a pass has read them."""
+        """The fingerprints of the chunks, once a pass has read them."""
         return [self.marks[number][1] for number in sorted(self.marks)]
 
     def confirm(self) -> None:
-        """Refuse records of which any has changed since they were first read."""
+        """Refuse the records if any of them has changed since they were first read."""
         for _ in self.map(_Nothing()):
             pass
 
@@ -160,7 +161,7 @@ class ClusterRecords:
         import dask
 
         array = self.rows.array
-        # what is the same for all chunks is bound to the function, since Dask takes arguments apart for each task
+        # values common to all chunks are bound to the function, since Dask would serialise arguments for each task
         run = dask.delayed(partial(_run, work, self.form, self.labels_are), pure=False)
         starts = np.cumsum([0, *array.chunks[0]]).tolist()
         parts = zip(
@@ -178,14 +179,14 @@ class ClusterRecords:
             if some != known[0] or every not in (None, known[1]):
                 raise ValueError(
                     f"chunk {number} of X or y has changed since it was first read, so passes saw different records; "
-                    "nothing is released. Call X.persist() and y.persist(), or keep what they are read from as it is"
+                    "nothing is released. Call X.persist() and y.persist(), or do not modify their source during a fit"
                 )
             yield from results
 
     def thinned(self, every: int) -> InMemory:
         import dask
 
-        # Part by part: a whole array would be put together on one of the workers first, and travel twice.
+        # Part by part: a whole array would be assembled on one of the workers first, and sent twice.
         parts = dask.compute(
             *self.rows.array[::every].to_delayed().ravel(),
             *self.labels.array[::every].to_delayed().ravel(),
@@ -199,8 +200,9 @@ class ClusterRecords:
 
     def matrix(self) -> Any:
         raise TypeError(
-            "this solver needs all records in memory at once, and these are on a cluster; use one that goes by passes: "
-            "objective perturbation, output perturbation, gradient descent without sampling, or sufficient statistics"
+            "this solver needs all records in memory, and these are on a cluster; use one that works by passes: "
+            "objective "
+            "perturbation, output perturbation, gradient descent without sampling, or sufficient statistics"
         )
 
 
@@ -213,12 +215,12 @@ def _run(
     start: int,
     shape: tuple[int, int],
 ) -> tuple[int, int | None, list[FloatArray]]:
-    """On a worker: marks by which a change of the chunk shows, of some rows and of all, and its blocks' results."""
+    """On a worker: fingerprints of some rows and of all, and the results for the blocks of a chunk."""
     rows, labels = np.ascontiguousarray(rows), np.ascontiguousarray(labels)
     if rows.shape != shape or len(labels) != len(rows):
         raise ValueError(
-            f"the chunk of X from record {start} on has shape {rows.shape} and {len(labels)} labels, and the array "
-            f"says {shape}; mend what makes the chunks. Nothing is released"
+            f"the chunk of X at record {start} has shape {rows.shape} and {len(labels)} labels, but the array says "
+            f"{shape}; correct the code that makes the chunks. Nothing is released"
         )
     whole = InMemory(rows, labels, None, form, labels_are)
     if isinstance(work, _Look):  # labels are looked at as they came
@@ -226,20 +228,20 @@ def _run(
     with one_blas_thread():
         found = [work(block._replace(start=start + block.start)) for block in whole.blocks()]
     marks = checksum(labels), checksum(np.ascontiguousarray(rows[::_APART]))
-    # a search reads all records many times, so that marking all of them would cost a third of it
+    # a search reads all records many times, and fingerprints of all would take a third of that time
     every = None if isinstance(work, SlopeSum) else marks[0] ^ checksum(rows)
     return marks[0] ^ marks[1], every, found
 
 
 def on_cluster(X: Any, y: Any = None) -> tuple[ClusterRows, ClusterLabels | None]:
-    """Dask arrays or data frames as a table; chunks become whole rows, the labels' chunks follow.
+    """Dask arrays or data frames as a table; chunks become whole rows, and the labels get the same chunks.
 
     Parameters
     ----------
     X : dask array or data frame
-        One row for each record.
+        One row per record.
     y : dask array or series, or array, optional
-        One label for each record.
+        One label per record.
     """
     import dask.array as da
 

@@ -1,7 +1,7 @@
-"""A first version of a schema: from the names of the columns alone, or from records that are public.
+"""First drafts of schemas, from column names alone or from public records.
 
-A schema leaves with the model and nothing protects it: the largest income in a private table, written
-down as a bound, is somebody's income.
+A schema is published with the model and is not protected: the largest income in a private table, used as a bound, is
+somebody's income.
 """
 
 from __future__ import annotations
@@ -33,18 +33,19 @@ def draft(
     data : path or str
         A file, a folder of files, or ``-`` for standard input.
     public_sample : bool
-        Whether the records are public. Only then are types, bounds and categories read off them (off the
-        first 100,000); otherwise every column is declared as ``ignore``, under its name.
+        Whether the records are public. Only then are types, bounds and categories read from them (from the first
+        100,000); otherwise every column is declared as ``ignore``.
     target : str, optional
-        The column to be predicted.
+        Name of the column to be predicted.
     kind : {"csv", "jsonl", "parquet"}, optional
-        The format; by default told from the name.
+        Format; by default determined from the name.
 
     Returns
     -------
     schema : Schema
         The draft.
     remarks : dict of str to str
+        What to check about some of the columns; `Schema.to_toml` writes these remarks as comments.
         What to check about some of the columns; `Schema.to_toml` writes them as comments.
 
     Examples
@@ -104,7 +105,7 @@ def _whole(numbers: Sequence[float]) -> bool:
 
 
 def _outward(low: float, high: float) -> tuple[float, float]:
-    """Round numbers around an interval.
+    """Round bounds around an interval.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Arrays that do not lie in this process's memory, as what an estimator's ``fit`` reads in blocks."""
+"""Wrap arrays that are not in this process's memory in tables that an estimator's ``fit`` reads in blocks."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import Any
 
 
 def adapted(X: Any, y: Any = None) -> tuple[Any, Any]:
-    """Arrays of Dask or of a device, ready for ``fit`` and ``predict``; anything else as it is.
+    """Arrays of Dask or of a device, ready for ``fit`` and ``predict``; anything else unchanged.
 
     Parameters
     ----------
     X : array or data frame
-        One row for each record.
+        One row per record.
     y : array, optional
-        One label for each record.
+        One label per record.
 
     Returns
     -------
     X, y
-        Tables and labels that are read where they lie.
+        Tables and labels that are read where they are stored.
     """
     from reticent.tables import clusters
 

@@ -1,11 +1,11 @@
-"""Columns of records into the numbers that an estimator learns from, by the schema alone.
+"""Encode records into the features of an estimator, by the schema alone.
 
-A number is scaled from its declared bounds to [-1, 1], a category of two values is -1 or 1, one of more
-values is one-hot. So a record's Euclidean norm is at most the square root of the number of columns,
-whatever the records hold, and that is the ``feature_norm`` to declare.
+A number is scaled from its declared bounds to [-1, 1], a category with two values becomes -1 or 1, and one with more
+values is one-hot encoded. So the Euclidean norm of every encoded record is at most the square root of the number of
+columns, whatever its content; declare that as ``feature_norm``.
 
-Every record is encoded by itself. A missing cell becomes 0, the middle of the bounds or no category at all;
-nothing is imputed from other records, which would make one record's features depend on another record.
+Every record is encoded on its own. A missing cell becomes 0, the middle of the bounds or no category; imputing it from
+other records would make a record's features depend on these.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from reticent.checks import FloatArray
 from reticent.tables.schema import PERSON, Column, Schema, TableError, canonical
 
 Columns = Mapping[str, Sequence[Any]]
-_ROWS = 2**14  # cells of a column that are looked at at a time
+_ROWS = 2**14  # cells of a column per block
 
 
 @dataclass
 class Encoded:
-    """Records as arrays, and what was odd about them.
+    """Encoded records, and diagnostics about them.
 
     ``bad`` and ``outside`` are diagnostics: they read private data, and no guarantee covers them.
 
@@ -40,11 +40,11 @@ class Encoded:
     codes : array
         Labels as numbers: the index of a class, or the label itself.
     bad : dict of int to str
-        For each record that cannot be used, which column says so and why.
+        For each unusable record, which column is wrong and why.
     outside : int
-        How many cells were missing, unreadable, beyond their bounds, or of no declared category.
+        Number of cells that were missing, unreadable, beyond their bounds, or of no declared category.
     persons : list of str or None
-        Whom each record is about, where the schema has a column of persons; empty where it is missing.
+        Id of the person of each record, if the schema has a column of persons; empty if it is missing.
     """
 
     X: FloatArray
@@ -64,20 +64,21 @@ class Encoded:
 
 @dataclass(frozen=True, eq=False)
 class Contrasts:
-    """Coefficients of a table's own columns, from those of its encoded features and an intercept.
+    """The map from coefficients of encoded features and an intercept to those of a table's own columns.
 
     :attr:`Encoder.contrasts` makes one.
 
     Parameters
     ----------
     names : tuple of str
-        Of the numbers: columns, ``column=value`` for each value of a category but the first, and the intercept.
+        Names of the results: columns, ``column=value`` for each value of a category but the first, and the intercept.
     matrix : array of shape (names, features + 1)
-        What the coefficients of encoded features, the intercept last, are multiplied by.
+        Matrix by which the coefficients of encoded features, with the intercept last, are multiplied.
     collinear : array of shape (categories, features + 1)
         Coefficients that cancel in every record: ones for all values of a category, and an intercept of -1.
     about : str
-        Which values are the first ones, in words.
+        The first values of the categories, in words.
+
 
     Examples
     --------
@@ -105,20 +106,21 @@ class Encoder:
     schema : Schema
         What is known about the columns.
     target : str, optional
-        The column to be predicted; by default the schema's.
+        Name of the column to be predicted. Default: the schema's target.
     persons : bool
-        Whether the schema's column of persons is read, as it is to learn; False to predict.
+        Whether to read the schema's column of persons, as for learning; False for prediction. Default: True.
 
     Attributes
     ----------
     columns : tuple of Column
-        The columns that features are made of.
+        Columns from which features are made.
     names : list of str
         Names of the encoded features.
     target : Column
-        The column to be predicted.
+        Column to be predicted.
     person : str or None
-        Name of the column that says whom a record is about.
+        Name of the column with the persons' ids.
+
 
     Examples
     --------
@@ -142,12 +144,15 @@ class Encoder:
     def __init__(self, schema: Schema, target: str | None = None, *, persons: bool = True) -> None:
         target = schema.target if target is None else target
         if target is None:
-            raise TableError("the schema names no target: say which column is to be predicted")
+            raise TableError(
+                "the schema names no target; pass the name of the column to be predicted as target"
+            )
         self.schema = schema
         self.target = schema.column(target)
         if self.target.type in ("ignore", PERSON):
             raise TableError(
-                f"the target {target!r} is declared as {self.target.type!r}; declare what it is"
+                f"the target {target!r} is declared as {self.target.type!r}; declare it as a number, category or "
+                "boolean"
             )
         self.person = schema.person if persons else None
         self.columns = schema.features(target)
@@ -155,20 +160,20 @@ class Encoder:
 
     @property
     def largest_norm(self) -> float:
-        """No encoded record has a larger Euclidean norm: the ``feature_norm`` to declare."""
+        """Upper bound on the Euclidean norm of every encoded record; declare it as ``feature_norm``."""
         return math.sqrt(len(self.columns))
 
     @property
     def classes(self) -> tuple[str, ...] | None:
-        """The labels of a classification, None for a regression."""
+        """The class labels of a classification; None for a regression."""
         return self.target.values or None
 
     @property
     def contrasts(self) -> Contrasts:
-        """What carries coefficients of encoded features to the table's own columns: ``summary(encoder=...)``.
+        """The map from coefficients of encoded features to the table's own columns, for ``summary(encoder=...)``.
 
-        A number's coefficient is per unit of it. A category is told by the differences of its values from the
-        first one that the schema lists, which the intercept stands for.
+        The coefficient of a number is per unit. A category has one coefficient per value, relative to the first value
+        in the schema, which the intercept stands for.
         """
         size = len(self.names) + 1
         rows, collinear, firsts = [], [], []
@@ -203,7 +208,7 @@ class Encoder:
         Parameters
         ----------
         labels : bool
-            Whether records are learnt from, so that the target and the persons are wanted too.
+            Whether to include the target and the persons, as for learning. Default: True.
         """
         more = [] if not labels else [self.target.name, *([self.person] if self.person else [])]
         return [*(column.name for column in self.columns), *more]
@@ -216,7 +221,7 @@ class Encoder:
         there : sequence of str
             Names of the table's columns.
         target : bool
-            Whether the target must be there too.
+            Whether the target is required too. Default: True.
 
         Returns
         -------
@@ -237,12 +242,16 @@ class Encoder:
         Parameters
         ----------
         records : mapping of str to sequence
-            The cells of each column; a data frame works as well. A column that is absent counts as
-            missing cells.
+            The cells of each column; a data frame works as well. The cells of an absent column count as missing.
         count : int, optional
-            How many records there are; by default as many as the columns have cells.
+            Number of records. Default: the number of cells of a column.
         labels : bool
-            Whether to encode the target.
+            Whether to encode the target. Default: True.
+
+        Returns
+        -------
+        Encoded
+            Features, labels and diagnostics.
         """
         if count is None:
             count = max((len(records[c]) for c in records), default=0)
@@ -259,7 +268,7 @@ class Encoder:
         if self.person is not None:
             found.persons = [person_id(cell) for cell in _cells(records, self.person, count)]
             missing = [row for row, name in enumerate(found.persons) if not name]
-            words = f"column {self.person!r} says of nobody that the record is about them"
+            words = f"column {self.person!r} does not say whom the record is about"
             found.bad = dict.fromkeys(missing, words) | found.bad
         return found
 
@@ -286,18 +295,18 @@ def _cells(records: Columns, name: str, count: int) -> Sequence[Any]:
 
 
 def person_id(cell: Any) -> str:
-    """An id as text, the same from every format; empty where it is missing or no id.
+    """An id as text, the same from every format; empty if it is missing or not an id.
 
-    Text stays as it is: other than numbers, ``007`` and ``7`` may be two people.
+    Text is unchanged: unlike the numbers, the texts ``007`` and ``7`` may be two people.
 
     Parameters
     ----------
     cell : object
-        What a table, a line of JSON or a column of Arrow has in that place.
+        A cell of a table, a line of JSON or a column of Arrow.
     """
     if isinstance(cell, str):
         return cell.strip()
-    if isinstance(cell, float | np.floating):  # whole numbers beside missing ones come as these
+    if isinstance(cell, float | np.floating):  # integers are read as floats if some are missing
         number = float(cell)
         return str(int(number)) if abs(number) < 2**53 and number == int(number) else ""
     if cell is None or isinstance(cell, bool | np.bool_) or not isinstance(cell, int | np.integer):
@@ -318,7 +327,7 @@ def _features(column: Column, cells: Sequence[Any], count: int) -> tuple[FloatAr
         with np.errstate(invalid="ignore", over="ignore"):
             scaled = (numbers - low) / (high - low) * 2.0 - 1.0
             within = np.abs(scaled) <= 1.0
-        # a missing number says nothing, an infinite one that it was large
+        # a missing number carries no information, an infinite one is large
         scaled = np.clip(np.where(np.isnan(scaled), 0.0, scaled), -1.0, 1.0)
         return scaled[:, None], int(np.count_nonzero(~within))
     places = _places(column, cells)
@@ -332,7 +341,7 @@ def _features(column: Column, cells: Sequence[Any], count: int) -> tuple[FloatAr
 
 
 def _numbers(cells: Sequence[Any]) -> FloatArray:
-    """Cells as float64, NaN where they are none."""
+    """Cells as float64; NaN for cells that are not numbers."""
     if isinstance(cells, np.ndarray) and cells.dtype.kind in "iuf":
         return np.asarray(cells, dtype=np.float64)
     try:
@@ -349,7 +358,7 @@ def _number(cell: Any) -> float:
 
 
 def _places(column: Column, cells: Sequence[Any]) -> NDArray[np.int64]:
-    """The number of each cell's category, -1 where it is none of the declared ones."""
+    """The index of each cell's category; -1 for undeclared ones."""
     known = {value: place for place, value in enumerate(column.values)}
     if column.type == "boolean":
         known |= {"0": 0, "1": 1, "no": 0, "yes": 1, "False": 0, "True": 1}

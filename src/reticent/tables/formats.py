@@ -1,9 +1,8 @@
-"""Formats of tables that stay in their files: Parquet, Arrow and NumPy arrays of any size.
+"""Tables that stay in their files: Parquet, Arrow and NumPy arrays of any size.
 
-``open`` returns what an estimator's ``fit`` takes, and reads nothing but the files' own descriptions. Memory maps are
-not used for arrays: a file that is cut short under one would end the process.
-
-Considered: pyarrow.dataset's own scanner, which reads ahead without a bound that holds for wide row groups.
+``open`` returns what an estimator's ``fit`` takes and reads only the files' metadata. Arrays are not memory-mapped,
+because truncating a mapped file would kill the process. Considered: pyarrow.dataset's own scanner, which reads ahead
+without a bound that holds for wide row groups.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from reticent.tables.sources import (
 from reticent.tables.stored import Piece, Stamp, Stored, StoredLabels, StoredRows
 
 _RECORDS = 2**14
-"""Records of a text file that are read together."""
+"""Number of records of a text file that are read together."""
 _ENDINGS = {
     ".parquet": "parquet",
     ".pq": "parquet",
@@ -52,13 +51,12 @@ def open(
     Parameters
     ----------
     data : path, sequence of paths or pyarrow.dataset.Dataset
-        Parquet (``.parquet``), Arrow IPC (``.arrow``, ``.feather``) or NumPy (``.npy``) files, or a folder of
-        such files, which are read in the order of their names. All must have the same columns.
+        Parquet (``.parquet``), Arrow IPC (``.arrow``, ``.feather``) or NumPy (``.npy``) files, or a folder of such
+        files, which are read in the order of their names. All must have the same columns.
     target : str, int or path
-        The column of the labels: its name; for a NumPy array its number, or the ``.npy`` file that holds the
-        labels.
+        Column of the labels: its name; for a NumPy array its index, or the ``.npy`` file that holds the labels.
     features : sequence of str, optional
-        The columns of the features; by default all others, which must be numbers.
+        Columns of the features. Default: all others, which must be numbers.
 
     Returns
     -------
@@ -70,12 +68,13 @@ def open(
     Raises
     ------
     TableError
-        There is nothing to read, files differ in their columns, or a column is not of numbers.
+        If there is nothing to read, files differ in their columns, or a column does not hold numbers.
 
     Notes
     -----
-    A fit reads the files several times: once to check everything, before any budget is spent, then once for
-    each step of a solver. docs/scale.md has the numbers.
+    A fit reads the files several times: once to check everything, before any budget is spent, then once per step of a
+    solver. docs/scale.md has measurements.
+
 
     Examples
     --------
@@ -98,7 +97,7 @@ def open(
     kinds = {_ENDINGS.get(path.suffix, path.suffix) for path in files}
     if len(kinds) > 1:
         raise TableError(
-            f"the files have several formats: {', '.join(sorted(kinds))}; open one kind at a time"
+            f"the files have several formats: {', '.join(sorted(kinds))}; open files of one format at a time"
         )
     kind = kinds.pop()
     if kind == "npy":
@@ -107,7 +106,7 @@ def open(
         table = _columns(files, kind, target, features)
     else:
         raise TableError(
-            f"what {files[0]} is cannot be told from its name; known endings are {', '.join(_ENDINGS)}"
+            f"the format of {files[0]} cannot be determined from its name; known endings are {', '.join(_ENDINGS)}"
         )
     if table.count == 0:
         raise TableError(f"{files[0]} holds no records")
@@ -168,8 +167,8 @@ class _Array:
             more = file.readinto(view[got:])
             if not more:
                 raise TableError(
-                    f"{self.stamp.path} ends after {start + got // width} of its records: it was cut short. "
-                    "Nothing is released"
+                    f"{self.stamp.path} ends after {start + got // width} of its records: it was truncated. Nothing is "
+                    "released; restore the file and run again"
                 )
             got += more
         return out
@@ -190,10 +189,12 @@ def _array(path: Path) -> _Array:
     except (ValueError, OSError) as error:
         raise TableError(f"{path} is not a readable NumPy file ({error})") from None
     if by_columns and len(shape) == 2 and min(shape) > 1:
-        raise TableError(f"{path} is stored by columns; save np.ascontiguousarray of it")
+        raise TableError(
+            f"{path} is stored in column-major order; save np.ascontiguousarray of the array"
+        )
     if len(shape) not in (1, 2) or dtype.kind not in "iufb":
         raise TableError(
-            f"{path} must hold numbers, one row for each record; got {dtype} of shape {shape}"
+            f"{path} must hold numbers, with one row per record; got {dtype} of shape {shape}"
         )
     columns = shape[1] if len(shape) == 2 else 1
     needed = offset + shape[0] * columns * dtype.itemsize
@@ -207,7 +208,7 @@ def _array(path: Path) -> _Array:
 
 def _arrays(files: list[Path], target: Any, features: Sequence[str] | None) -> Stored:
     if features is not None:
-        raise TableError("the columns of a NumPy array have no names: leave features out")
+        raise TableError("columns of a NumPy array have no names; leave features out")
     arrays = [_array(path) for path in files]
     first = arrays[0]
     if any((one.columns, one.dtype) != (first.columns, first.dtype) for one in arrays):
@@ -216,7 +217,7 @@ def _arrays(files: list[Path], target: Any, features: Sequence[str] | None) -> S
         )
     if isinstance(target, str | os.PathLike):
         if len(files) > 1:
-            raise TableError("labels in a file of their own go with one file of features")
+            raise TableError("labels in a separate file need exactly one file of features")
         labels = _array(Path(target))
         if labels.columns != 1 or labels.count != first.count:
             raise TableError(
@@ -256,7 +257,7 @@ def _arrays(files: list[Path], target: Any, features: Sequence[str] | None) -> S
 
 @dataclass(frozen=True)
 class _Around:
-    """A stretch that hands out the records of another one in another form."""
+    """A stretch that returns the records of another one in another form."""
 
     inner: Any
 
@@ -385,7 +386,7 @@ class _Packed:
         source = open_source(self.stamp.path, self.kind)
         at = self.first
         while not source.ended:
-            # no more at a time than of plain text: parsed records take many times their memory as numbers
+            # no more at a time than of plain text: parsed records need many times the memory of their numbers
             columns, got = source.read(min(rows, _RECORDS))
             if got:
                 yield _encoded(self.encoder, columns, got, at)
@@ -393,7 +394,7 @@ class _Packed:
 
 
 def _encoded(encoder: Encoder, columns: Any, count: int, first: int) -> Piece:
-    """Records by column as numbers; a bad label ends the run."""
+    """Records by column as numbers; an invalid label ends the run."""
     found = encoder.encode(columns, count)
     if found.bad:
         row = min(found.bad)
@@ -402,7 +403,7 @@ def _encoded(encoder: Encoder, columns: Any, count: int, first: int) -> Piece:
 
 
 def _text(files: Sequence[Path], kind: str, encoder: Encoder) -> list[_Lines | _Packed]:
-    """Stretches of text files, found by reading them once; a compressed one is read from its start."""
+    """Stretches of text files, found by reading them once; a compressed file is read from its start."""
     stretches: list[_Lines | _Packed] = []
     first = 0
     header = open_source(files[0], kind).header
@@ -431,12 +432,12 @@ def open_encoded(
     Parameters
     ----------
     data : path
-        A Parquet, CSV or JSON lines file, or a folder of such files. Text may be compressed. It is read once to
-        find where records begin, or how many there are.
+        A Parquet, CSV or JSON lines file, or a folder of such files. Text may be compressed. It is read once to find
+        where records begin, or how many there are.
     encoder : Encoder
-        How records become numbers.
+        Encoder of the records.
     kind : {"csv", "jsonl", "parquet"}, optional
-        The format; by default told from the name.
+        Format; by default determined from the name.
 
     Returns
     -------
@@ -447,8 +448,9 @@ def open_encoded(
     """
     if encoder.person is not None:
         raise TableError(
-            f"a table that stays in its files protects single records, and column {encoder.person!r} says whom a "
-            "record is about; read the table into memory (tables.read), or declare the column as 'ignore'"
+            f"a table that stays in its files protects single records only, and column {encoder.person!r} holds "
+            "persons; "
+            "read the table into memory (tables.read), or declare the column as 'ignore'"
         )
     source, _ = open_records(data, encoder, kind)
     stretches: list[Any]
@@ -475,7 +477,9 @@ def _labels(column: Any, path: str) -> Any:
     import pyarrow
 
     if column.null_count:
-        raise TableError(f"a label in {path} is missing; mend the table. Nothing was learnt")
+        raise TableError(
+            f"a label in {path} is missing; add it or remove the record. Nothing was learnt"
+        )
     if pyarrow.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     found = column.to_numpy(zero_copy_only=False)
@@ -559,12 +563,14 @@ def _chosen(
                 f"{path} has no single column {name!r}; its columns are {', '.join(there)}"
             )
     if not wanted:
-        raise TableError(f"{path} has no column besides the target {target!r}")
+        raise TableError(
+            f"{path} has no column besides the target {target!r}; there is nothing to learn from"
+        )
     kinds = [schema.field(name).type for name in wanted]
     for name, kind in zip(wanted, kinds, strict=True):
         if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
             raise TableError(
-                f"column {name!r} of {path} is of type {kind}, not of numbers; name the features (features=), "
+                f"column {name!r} of {path} has type {kind}, which is not a number; list the features (features=), "
                 "or encode it first"
             )
     narrow = all(

@@ -1,7 +1,7 @@
-"""The model file: what was learnt, for whom it may be used and what is promised about it, in plain JSON.
+"""The model file: what was learnt, its schema and its guarantee, in plain JSON.
 
-Everything in this file is covered by its guarantee or was public before. Nothing that only a diagnostic
-knows (accuracy, clipped records) is in it, so it may leave the house.
+Everything in this file is covered by its guarantee or was public before. It contains no diagnostics (such as accuracy
+or numbers of clipped records), so it may be published.
 """
 
 from __future__ import annotations
@@ -35,40 +35,40 @@ _OF_PERSONS = ("max_records", "min_gap")
 class Model:
     """A private linear model of a table, with its schema and its guarantee.
 
-    :meth:`from_estimator` makes one, :meth:`load` reads the ``model.json`` that `reticent learn` or
-    :meth:`save` wrote.
+    :meth:`from_estimator` makes one, and :meth:`load` reads the ``model.json`` that `reticent learn` or :meth:`save`
+    wrote.
 
     Parameters
     ----------
     task : {"classification", "regression"}
-        What it predicts.
+        What the model predicts.
     target : str
-        Name of the column it predicts.
+        Name of the predicted column.
     schema : Schema
-        How records are encoded.
+        Schema by which records are encoded.
     features : tuple of str
         Names of the encoded features.
     coefficients : array of shape (outputs, features)
-        One row for each output: one for a number or two classes, else one per class.
+        One row per output: one output for a number or two classes, else one per class.
     intercepts : array of shape (outputs,)
-        One for each output.
+        One intercept per output.
     feature_norm : float
-        Encoded records with a larger norm are scaled down to it, as when learning.
+        Norm to which encoded records are clipped, as in training.
     classes : tuple of str or None
         Labels of a classification, sorted.
     label_bounds : tuple of two floats or None
-        Predictions of a regression stay within.
+        Bounds of the predictions of a regression.
     terms : mapping
         The guarantee as plain data; see `reticent.Guarantee.to_dict`.
     records : int
-        How many records were learnt from; how many persons, where these are protected in a table: the
+        Number of records that were learnt from; the number of persons, if these are protected in a table, because the
         number of their records is not public.
     how : mapping
-        Which estimator, with which settings.
+        The estimator and its settings.
     units : mapping, optional
-        Where features were centered and scaled: ``center`` and ``scale`` of each, and the ``norm`` that
-        records are then scaled down to; ``low`` and ``high`` where an interval of each was found, to which
-        it is clipped first.
+        If features were centred and scaled: ``center`` and ``scale`` of each, and the ``norm`` to which records are
+        then clipped; also ``low`` and ``high``, if an interval of each was found, to which it is clipped first.
+
 
     Examples
     --------
@@ -124,13 +124,12 @@ class Model:
         Parameters
         ----------
         estimator : estimator
-            One of ``PrivateLogisticRegression``, ``PrivateLinearRegression``, ``PrivateLasso``,
-            ``OnlineLogisticRegression`` and ``OnlineLinearRegression``, fitted.
+            A fitted ``PrivateLogisticRegression``, ``PrivateLinearRegression``, ``PrivateLasso``,
+            ``OnlineLogisticRegression`` or ``OnlineLinearRegression``.
         encoder : Encoder
-            What turned records into the features that it was fitted on.
+            Encoder of the features on which it was fitted.
         records : int
-            How many records it was fitted on. Where a table's persons are protected, their number takes
-            its place.
+            Number of records on which it was fitted; the number of persons, if these are protected in a table.
         """
         given = estimator.get_params()
         classes = None
@@ -143,8 +142,8 @@ class Model:
         coefficients = np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64))
         if coefficients.shape[1] != len(encoder.names):
             raise TableError(
-                f"the estimator was fitted on {coefficients.shape[1]} features, and the schema "
-                f"makes {len(encoder.names)}; give the encoder that made its features"
+                f"the estimator was fitted on {coefficients.shape[1]} features, and the schema makes "
+                f"{len(encoder.names)}; pass the encoder that made its features"
             )
         return cls(
             task="classification" if classes else "regression",
@@ -172,24 +171,23 @@ class Model:
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised about the records that were learnt from."""
+        """The guarantee for the records that were learnt from."""
         from reticent.privacy import Guarantee  # scipy: too slow to import for a prediction
 
         return Guarantee.from_dict(self.terms)
 
     @property
     def encoder(self) -> Encoder:
-        """What turns records into the features of this model."""
+        """An encoder for the features of this model."""
         return Encoder(self.schema, self.target, persons=False)
 
     def outputs(self, records: Columns | FloatArray) -> FloatArray:
-        """The linear predictor of every output, one row per record.
+        """The linear predictors of every output, one row per record.
 
         Parameters
         ----------
         records : mapping of str to sequence, or array
-            The cells of each column (a data frame works as well), or features as :attr:`encoder`
-            makes them.
+            The cells of each column (a data frame works as well), or features from :attr:`encoder`.
         """
         X = self._features(records)
         if self.units is None or "low" not in self.units:
@@ -219,8 +217,7 @@ class Model:
         Parameters
         ----------
         records : mapping of str to sequence, or array
-            The cells of each column (a data frame works as well), or features as :attr:`encoder`
-            makes them.
+            The cells of each column (a data frame works as well), or features from :attr:`encoder`.
         """
         z = self.outputs(records)
         if self.classes is None:
@@ -230,16 +227,15 @@ class Model:
         return np.array(self.classes, dtype=object)[best]
 
     def probabilities(self, records: Columns | FloatArray) -> FloatArray:
-        """The probabilities of the classes, in the order of ``classes``, one row per record.
+        """The class probabilities, in the order of ``classes``, one row per record.
 
         Parameters
         ----------
         records : mapping of str to sequence, or array
-            The cells of each column (a data frame works as well), or features as :attr:`encoder`
-            makes them.
+            The cells of each column (a data frame works as well), or features from :attr:`encoder`.
         """
         if self.classes is None:
-            raise TableError("this model predicts a number; probabilities are for classes")
+            raise TableError("this model predicts a number and has no probabilities; use predict")
         z = self.outputs(records)
         if self.how.get("link") == "softmax":
             p = np.exp(z - z.max(axis=1, keepdims=True))
@@ -275,17 +271,17 @@ class Model:
             "guarantee": dict(self.terms),
             "records": self.records,
             "units": self.units,
-            # who knows the seed takes the noise off, and this file may leave
+            # anyone who knows the seed can remove the noise, and this file may be published
             "how": {name: value for name, value in self.how.items() if name != "seed"},
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the file, whole or not at all.
+        """Write the file atomically.
 
         Parameters
         ----------
         path : path
-            What to write; a file that is there is replaced.
+            File to write; an existing file is replaced.
         """
         path = Path(path)
         data = self.to_dict()
@@ -306,7 +302,7 @@ class Model:
         Raises
         ------
         TableError
-            It cannot be read, is something else, or was changed since it was written.
+            If the file cannot be read, is not a model file, or was changed since it was written.
         """
         path = Path(path)
         try:
@@ -330,14 +326,14 @@ class Model:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str = "the model") -> Model:
-        """A model from plain data, checked.
+        """A model from plain data, after checking it.
 
         Parameters
         ----------
         data : mapping
-            What :meth:`to_dict` returned.
+            The result of :meth:`to_dict`.
         where : str
-            What to call the model in an error message.
+            Name of the model in error messages.
         """
         try:
             model = cls(
@@ -370,7 +366,7 @@ class Model:
 def _how(
     estimator: Any, given: Mapping[str, Any], classes: tuple[str, ...] | None
 ) -> dict[str, Any]:
-    """How an estimator has learnt: its settings, and what it chose by itself."""
+    """How an estimator has learnt: its settings and choices."""
     online = hasattr(estimator, "partial_fit")
     how = {"estimator": type(estimator).__name__, "online": online}
     how |= {name: given.get(name) for name in _SETTINGS}
@@ -386,7 +382,7 @@ def _how(
 
 
 def _units_of(estimator: Any, norm: float | str) -> tuple[dict[str, Any] | None, float]:
-    """The units that were found for the columns, if any, and the norm that rows are cut to."""
+    """The units found for the columns, if any, and the norm to which rows are clipped."""
     found: Any = estimator._units
     units = None
     if found.scale is not None and not found.weighed:
@@ -405,7 +401,7 @@ def _units_of(estimator: Any, norm: float | str) -> tuple[dict[str, Any] | None,
 
 
 def _by_entries(found: Any, columns: int) -> dict[str, Any]:
-    """Units in which every entry is clipped by itself, as intervals of the columns; rows of any norm fit."""
+    """Units in which every entry is clipped separately, as intervals of the columns; rows may have any norm."""
     center = np.zeros(columns) if found.center is None else found.center
     scale = np.ones(columns) if found.scale is None else found.scale
     low, high = center - scale * found.norm, center + scale * found.norm

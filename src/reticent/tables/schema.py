@@ -1,6 +1,7 @@
 """What is known about the columns of a table without looking at it: types, bounds, categories.
 
-A small TOML or JSON file:
+It is stated in a small TOML or JSON file:
+
 
     target = "spent"
 
@@ -15,10 +16,10 @@ A small TOML or JSON file:
     [columns.customer]
     type = "person"
 
-A column of the type ``person`` says whom a record is about; nothing is learnt from it.
+A column of type ``person`` says whom a record is about; nothing is learnt from it.
 
-A schema is public and no guarantee covers it: bounds or categories that were read off private records tell
-about whoever stood at the edge.
+A schema is public and no guarantee covers it: bounds or categories that were read from private records reveal something
+about the records at the extremes.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _KNOWN = {
 class TableError(ValueError):
     """A schema, a table or a model file that cannot be used; the message says what to change.
 
-    The message never quotes a cell of a record: it may end up in a log that is less well guarded than the
+    The message never quotes a cell of a record, because it may end up in a log that is less well protected than the
     records.
     """
 
@@ -62,11 +63,12 @@ class Column:
     name : str
         Name of the column, as in the table's header.
     type : {"number", "category", "boolean", "person", "ignore"}
-        What its cells are; ``"person"``: ids of the people that records are about.
+        Type of its cells; a "person" column holds the ids of the people that records are about.
     bounds : tuple of two floats, optional
-        The least and the largest value of a number.
+        Smallest and largest value of a number.
     values : tuple of str
         All categories; those of a boolean are ``false`` and ``true``.
+
 
     Examples
     --------
@@ -162,13 +164,14 @@ class Schema:
         if name in kept and kept[name].type not in (PERSON, "ignore"):
             raise TableError(
                 f"column {name!r} is declared as {kept[name].type!r}, so it would be learnt from; declare it as "
-                "'person' to have it say whom a record is about"
+                "'person' to "
+                "use it as the id of the person"
             )
         kept[name] = Column(name, PERSON)
         return Schema(tuple(kept.values()), self.target)
 
     def features(self, target: str) -> tuple[Column, ...]:
-        """The columns that ``target`` is learnt from: all others but those of persons or to be ignored."""
+        """The columns from which ``target`` is learnt: all others except those of type person or ignore."""
         found = tuple(
             c for c in self.columns if c.name != target and c.type not in (PERSON, "ignore")
         )
@@ -187,7 +190,7 @@ class Schema:
         Parameters
         ----------
         remarks : mapping of str to str, optional
-            A comment for each of some columns, by name.
+            Comments for some columns, by name.
         """
         lines = [] if self.target is None else [f"target = {_text(self.target)}", ""]
         for column in self.columns:
@@ -204,19 +207,19 @@ class Schema:
 
     @classmethod
     def from_dict(cls, data: Any, where: str = "the schema") -> Schema:
-        """A schema from plain data, every entry checked.
+        """A schema from plain data, after checking every entry.
 
         Parameters
         ----------
         data : mapping
-            What :meth:`to_dict` returns, or what a schema file holds.
+            The result of :meth:`to_dict`, or the content of a schema file.
         where : str
-            What to call the schema in an error message.
+            Name of the schema in error messages.
 
         Raises
         ------
         TableError
-            An entry is missing, unknown or has a value that is not allowed.
+            If an entry is missing, unknown or has a value that is not allowed.
         """
         if not isinstance(data, Mapping) or not isinstance(data.get("columns"), Mapping):
             raise TableError(f"{where} has no table of columns: write [columns.NAME] for each")
@@ -227,8 +230,9 @@ class Schema:
         persons = [column.name for column in columns if column.type == PERSON]
         if len(persons) > 1:
             raise TableError(
-                f"{where} declares {' and '.join(map(repr, persons))} as 'person'; a record is about one person: "
-                "declare one column, made of both if need be"
+                f"{where} declares {' and '.join(map(repr, persons))} as 'person', but a record is about one person: "
+                "declare "
+                "one column, combined from both if necessary"
             )
         schema = cls(columns, data.get("target"))
         if schema.target is not None:
@@ -292,7 +296,7 @@ def _column(name: str, entry: Any, where: str) -> Column:
     kind = entry["type"]
     for word in entry:
         if word not in _KNOWN[kind]:
-            raise TableError(f"{place}: {word!r} does not go with type = {kind!r}")
+            raise TableError(f"{place}: {word!r} is not allowed with type = {kind!r}; remove it")
     if kind == "number":
         return Column(name, kind, bounds=_bounds(entry.get("bounds"), place))
     if kind == "category":

@@ -1,11 +1,10 @@
-"""Where records come from: CSV, JSON lines or Parquet; a file, a folder, or a live stream.
+"""Sources of records: CSV, JSON lines or Parquet, from a file, a folder, or a live stream.
 
-Records are asked for by number (``read(n)``), so that whoever learns decides where a step ends.
-CSV and JSON lines need nothing but the standard library, also compressed (``.gz``, ``.bz2``, ``.xz``); Parquet and
-``.zst`` need pyarrow.
+Records are requested by number (``read(n)``), so that the learner decides where a step ends. CSV and JSON lines need
+only the standard library, also compressed (``.gz``, ``.bz2``, ``.xz``); Parquet and ``.zst`` need pyarrow.
 
-A line that cannot be read is still a record. It comes out with every cell missing, because leaving it out
-would shift all later records by one, and no guarantee covers that.
+A line that cannot be parsed is still a record, with all its cells missing. Leaving it out would shift all later records
+by one, which no guarantee covers.
 """
 
 from __future__ import annotations
@@ -44,20 +43,20 @@ _ENDINGS = {
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 """Endings of compressed text."""
 _PACKED = 8
-"""Compressed text is taken to be so many times as large."""
+"""Assumed ratio of the size of text to its compressed size."""
 _BLOCK = 65536
-_PATIENCE = 0.2  # seconds between looks at whether to stop, while a live stream is silent
+_PATIENCE = 0.2  # seconds between checks for a stop, while a live stream is silent
 
 Rows = tuple[dict[str, Sequence[Any]], int]
 
 
 class Source(Protocol):
-    """Records in order, asked for by number.
+    """Records in order, requested by number.
 
     Attributes
     ----------
     header : list of str or None
-        Names of the columns; None where each record names its own cells (JSON lines).
+        Names of the columns; None if each record names its own cells (JSON lines).
     live : bool
         Whether records arrive while they are read.
     ended : bool
@@ -71,7 +70,7 @@ class Source(Protocol):
     def read(self, count: int) -> Rows:
         """The next ``count`` records by column, and how many there were.
 
-        There are fewer only at the end, or where a live stream was asked to stop.
+        There are fewer only at the end, or if a live stream was asked to stop.
         """
 
 
@@ -88,20 +87,21 @@ def open_source(
     data : path or str
         A file, a folder of files with the same columns, or ``-`` for standard input.
     kind : {"csv", "jsonl", "parquet"}, optional
-        The format; by default told from the name, and on a stream from the first character.
+        Format; by default determined from the name, and for a stream from the first character.
     stopped : callable
-        Asked while a live stream is silent; True ends it.
+        Called while a live stream is silent; a true result ends the stream.
     names : sequence of str
-        Columns that will be wanted; others need not be read. By default all.
+        Columns that will be needed; others need not be read. Default: all.
 
     Returns
     -------
     Source
+        The records.
 
     Raises
     ------
     TableError
-        There is nothing to read, or its format cannot be told.
+        If there is nothing to read, or its format cannot be determined.
 
     Examples
     --------
@@ -150,16 +150,16 @@ def count_records(
     *,
     watch: Callable[[int], None] = lambda count: None,
 ) -> int | None:
-    """How many records a file or folder holds; None for a stream.
+    """Number of records of a file or folder; None for a stream.
 
     Parameters
     ----------
     data : path or str
         A file, a folder of files, or ``-`` for standard input.
     kind : {"csv", "jsonl", "parquet"}, optional
-        The format; by default told from the name.
+        Format; by default determined from the name.
     watch : callable
-        Is told now and then how many records have been counted.
+        Called from time to time with the number of records counted so far.
     """
     source = open_source(data, kind) if os.fspath(data) != STDIN else None
     if source is None or source.live:
@@ -183,20 +183,20 @@ def open_records(
     *,
     labels: bool = True,
 ) -> tuple[Source, list[str]]:
-    """Open a table for one encoder: only its columns are read, and all of them must be there.
+    """Open a table for one encoder: only its columns are read, and all of them must exist.
 
     Parameters
     ----------
     data : path or str
         A file, a folder of files with the same columns, or ``-`` for standard input.
     encoder : Encoder
-        Which columns are wanted.
+        Encoder that determines the columns.
     kind : {"csv", "jsonl", "parquet"}, optional
-        The format; by default told from the name, and on a stream from the first character.
+        Format; by default determined from the name, and for a stream from the first character.
     stopped : callable
-        Asked while a live stream is silent; True ends it.
+        Called while a live stream is silent; a true result ends the stream.
     labels : bool
-        Whether the target is wanted too.
+        Whether the target is needed too. Default: True.
 
     Returns
     -------
@@ -214,18 +214,18 @@ def open_records(
 def batches(
     source: Source, encoder: Encoder, *, rows: int = 8192, labels: bool = True
 ) -> Iterator[Encoded]:
-    """The rest of a source, encoded, some records at a time; a live source gives one at a time.
+    """The rest of a source in encoded batches; a live source gives one record at a time.
 
     Parameters
     ----------
     source : Source
-        What :func:`open_source` or :func:`open_records` returned.
+        The result of :func:`open_source` or :func:`open_records`.
     encoder : Encoder
-        How records become numbers.
+        Encoder of the records.
     rows : int
-        How many records to read at a time.
+        Number of records per batch.
     labels : bool
-        Whether to encode the target.
+        Whether to encode the target. Default: True.
     """
     while not source.ended:
         columns, got = source.read(1 if source.live else rows)
@@ -235,24 +235,25 @@ def batches(
 def read(
     data: str | os.PathLike[str], encoder: Encoder, kind: str | None = None, *, labels: bool = True
 ) -> Encoded:
-    """A whole table, encoded.
+    """Read a whole table into memory, encoded.
 
     Parameters
     ----------
     data : path or str
         A file, a folder of files with the same columns, or ``-`` for standard input.
     encoder : Encoder
-        How records become numbers.
+        Encoder of the records.
     kind : {"csv", "jsonl", "parquet"}, optional
-        The format; by default told from the name, and on a stream from the first character.
+        Format; by default determined from the name, and for a stream from the first character.
     labels : bool
-        Whether to encode the target.
+        Whether to encode the target. Default: True.
 
     Returns
     -------
     Encoded
-        ``X``, ``y`` and, as ``groups``, ``persons`` are what an estimator's ``fit`` takes; rows in ``bad`` have
+        ``X``, ``y`` and ``persons`` (as ``groups``) are arguments of an estimator's ``fit``; the rows in ``bad`` have
         no usable label or no person.
+
 
     Examples
     --------
@@ -272,7 +273,7 @@ def read(
 
 
 def join(parts: Iterable[Encoded]) -> Encoded:
-    """Several batches of encoded records as one."""
+    """Concatenate batches of encoded records."""
     parts = list(parts)
     bad: dict[int, str] = {}
     before = 0
@@ -296,20 +297,23 @@ def _kind(path: Path, kind: str | None) -> str:
     word = kind or _ENDINGS.get(_ending(path))
     if word is None:
         raise TableError(
-            f"what {path} is cannot be told from its name; say its format (--format, or kind=): csv, jsonl or parquet"
+            f"the format of {path} cannot be determined from its name; state it (--format, or kind=): csv, jsonl or "
+            "parquet"
         )
     if word == "parquet" and path.suffix in COMPRESSED:
-        raise TableError(f"{path} is compressed twice: Parquet files are read as they are")
+        raise TableError(
+            f"{path} is a compressed Parquet file; decompress it first, Parquet compresses its own content"
+        )
     return word
 
 
 def _ending(path: Path) -> str:
-    """The ending that tells the format: that of ``visits.csv.gz`` is ``.csv``."""
+    """The ending that determines the format: that of ``visits.csv.gz`` is ``.csv``."""
     return Path(path.stem).suffix if path.suffix in COMPRESSED else path.suffix
 
 
 def _bytes(path: Path) -> Any:
-    """A file to be read, decompressed by its ending."""
+    """Open a file for reading, decompressed according to its ending."""
     if path.suffix != ".zst":
         readers: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
         return readers.get(path.suffix, open)(path, "rb")
@@ -364,7 +368,7 @@ class _Text:
         """Read one record ahead, which reads the header."""
         first = next(self._rows, None)
         if self.header is None:
-            raise TableError("the data are empty: not even a header")
+            raise TableError("the data are empty and have not even a header")
         if first is not None:
             self._rows = itertools.chain([first], self._rows)
 
@@ -377,7 +381,7 @@ class _Text:
         header = [name.strip() for name in next(reader)]
         if self.header is None:
             if len(set(header)) != len(header):
-                raise TableError("the data's header names a column twice")
+                raise TableError("the header of the data names a column twice; rename one of them")
             self.header, self._width = header, len(header)
         elif header != self.header:
             raise TableError("the files of the folder differ in their headers")
@@ -412,16 +416,16 @@ def _object(line: str) -> dict[str, Any]:
 
 
 def spans(path: Path, kind: str, every: int) -> list[tuple[int, int, int]]:
-    """Where in a text file every so many records begin and end, in bytes, and how many records there are between.
+    """Byte ranges of groups of ``every`` records in a text file, with the number of records in each.
 
     Parameters
     ----------
     path : path
         A CSV or JSON lines file that is not compressed.
     kind : {"csv", "jsonl"}
-        Which of them.
+        Its format.
     every : int
-        How many records belong together.
+        Number of records per group.
     """
     found: list[tuple[int, int, int]] = []
     with open(path, "rb") as file:
@@ -444,7 +448,7 @@ def spans(path: Path, kind: str, every: int) -> list[tuple[int, int, int]]:
 
 
 def stored_size(source: Source) -> int:
-    """Bytes of a table that could stay in its files, a guess where text is compressed; 0 for a stream."""
+    """Bytes of a table that could stay in its files, estimated for compressed text; 0 for a stream."""
     if isinstance(source, _Parquet):
         return source.size
     if not isinstance(source, _Text):
@@ -455,7 +459,7 @@ def stored_size(source: Source) -> int:
 
 
 def read_span(path: Path, kind: str, start: int, stop: int) -> Source:
-    """The records of a text file between two places that :func:`spans` found."""
+    """The records of a text file in a byte range that :func:`spans` found."""
     with open(path, "rb") as file:
         top = file.readline() if kind == "csv" else b""
         file.seek(start)
@@ -465,7 +469,7 @@ def read_span(path: Path, kind: str, start: int, stop: int) -> Source:
 
 
 class _Live(_Text):
-    """Lines of a pipe or a terminal, as they come."""
+    """Lines of a pipe or a terminal, as they arrive."""
 
     live = True
 
@@ -487,7 +491,7 @@ def _live(
 
 
 def _arriving(descriptor: int, stopped: Callable[[], bool]) -> Iterator[str]:
-    """Whole lines, read without waiting for more than one; ends when asked to stop."""
+    """Whole lines, without waiting for more than one; ends when asked to stop."""
     rest = b""
     while True:
         # regular files are always ready, and some systems cannot select on them
@@ -568,5 +572,5 @@ def cells(column: Any) -> Sequence[Any]:
 
     if types.is_integer(column.type) or types.is_floating(column.type):
         return column.to_numpy()
-    # As in JSON lines: what is no single cell is none, whatever the other records hold.
+    # As in JSON lines: a value that is not a single cell counts as missing, whatever the other records hold.
     return [None if isinstance(cell, list | dict) else cell for cell in column.to_pylist()]

@@ -1,8 +1,8 @@
-"""Records of tables that stay in their files, read in blocks by every pass; the formats: `reticent.tables.formats`.
+"""Records of tables that stay in their files, read in blocks by every pass; formats are in `reticent.tables.formats`.
 
-Nothing is read until a solver makes a pass, and then as much at a time as fits into a block of
-:mod:`reticent.solve.blocks`. Files are opened anew for every stretch of records, and a file that is not what it was
-when the table was opened (another size, time of change or place on the disk) ends the run with a sentence.
+Nothing is read until a solver makes a pass, and then only as much at a time as fits into a block of
+:mod:`reticent.solve.blocks`. Files are opened anew for every stretch of records. If a file differs from what it was
+when the table was opened (in size, modification time or place on the disk), the run ends with an error message.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from reticent.solve.blocks import (
 from reticent.tables.schema import TableError
 
 _SAMPLE_BYTES = 2**26
-"""What is kept in memory of a table, to begin a run with."""
+"""How much of a table is kept in memory, to start a run with."""
 _NONE = np.empty(0)
 
 Piece = tuple[Any, Any]
-"""Rows of one stretch of records, and their labels as they are in the file."""
+"""Rows of one stretch of records, and their labels as stored."""
 Watch = Callable[[int], None]
-"""Is told how many bytes have been read."""
+"""Called with the number of bytes that have been read."""
 
 
 @dataclass(frozen=True)
 class Stamp:
-    """What tells a file from the same file after a change."""
+    """Size, modification time and place of a file, by which a change is detected."""
 
     path: str
     identity: tuple[int, int, int, int]
@@ -67,14 +67,14 @@ class Stamp:
 
 
 class Stretch(Protocol):
-    """Some records in a row in one file, which are read one after another.
+    """Consecutive records of one file.
 
     Attributes
     ----------
     count : int
-        How many records.
+        Number of records.
     size : int
-        How many bytes of the file, about.
+        Approximate number of bytes in the file.
     """
 
     @property
@@ -87,7 +87,7 @@ class Stretch(Protocol):
     def stamp(self) -> Stamp | None: ...
 
     def pieces(self, rows: int) -> Iterator[Piece]:
-        """The records, at most so many at a time."""
+        """The records, at most ``rows`` at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,13 +99,13 @@ class Stored:
     stretches : sequence of Stretch
         All records, in order.
     names : tuple of str
-        Of the features.
+        Names of the features.
     target : str
-        What the labels are called.
+        Name of the labels.
     dtype : numpy.dtype
-        Of the features.
+        Type of the features.
     beside : tuple of Stamp
-        Of files that hold nothing but labels.
+        Stamps of files that contain labels only.
     """
 
     stretches: Sequence[Stretch]
@@ -125,16 +125,16 @@ class Stored:
 
     @property
     def stamps(self) -> list[Stamp]:
-        """Of the files, each once."""
+        """Stamps of the files, each once."""
         found = (s.stamp for s in self.stretches if s.stamp is not None)
         return list(dict.fromkeys((*found, *self.beside)))
 
     def each(
         self, work: Callable[[int, Any, Any], Any], watch: Watch | None = None
     ) -> Iterator[Any]:
-        """``work(number of the first record, rows, labels)`` for all blocks, in their order.
+        """``work(index of the first record, rows, labels)`` for all blocks, in order.
 
-        Stretches are read in parallel, the blocks of a stretch one after another.
+        Stretches are read in parallel, and the blocks of a stretch one after another.
         """
         rows = rows_per_block(len(self.names))
         starts = np.cumsum([0, *(stretch.count for stretch in self.stretches)])
@@ -148,8 +148,9 @@ class Stored:
                 at += len(some)
             if at != starts[k + 1]:
                 raise TableError(
-                    f"{self.place(k)} holds {at - int(starts[k])} records where it said {stretch.count}: "
-                    "it is damaged, or was changed while it was being read. Nothing is released"
+                    f"{self.place(k)} holds {at - int(starts[k])} records instead of {stretch.count}: it is damaged, "
+                    "or was "
+                    "changed while it was being read. Nothing is released; restore the file and run again"
                 )
             return found
 
@@ -172,13 +173,13 @@ class StoredRows:
     Attributes
     ----------
     shape : (int, int)
-        The number of records and of features.
+        Numbers of records and of features.
     names : tuple of str
-        Of the features.
+        Names of the features.
 
     See Also
     --------
-    open : makes these.
+    open : Makes these objects.
     """
 
     table: Stored
@@ -200,7 +201,7 @@ class StoredRows:
         return self.table.count
 
     def watched(self, watch: Watch) -> StoredRows:
-        """The same, which tells ``watch`` how many bytes it has read, a part at a time."""
+        """The same rows, with ``watch`` called with the number of bytes read so far."""
         return replace(self, watch=watch)
 
     def blocks(self) -> Iterator[Any]:
@@ -208,16 +209,16 @@ class StoredRows:
         return self.table.each(lambda start, rows, labels: rows, self.watch)
 
     def records(self, labels: Any, form: Form, check: LabelCheck) -> StoredRecords:
-        """Records for a solver: one pass reads and checks all of them, and keeps a few.
+        """Records for a solver: one pass reads and checks all of them, and keeps a sample.
 
         Parameters
         ----------
         labels : StoredLabels or None
-            Of the same table; None where they are not needed.
+            Labels of the same table; None if they are not needed.
         form : Form
             How a row becomes the features of a loss.
         check : LabelCheck
-            What the labels must be.
+            Check of the labels.
         """
         if labels is not None and getattr(labels, "table", None) is not self.table:
             raise TypeError("y must come from the same tables.open(...) as X")
@@ -242,7 +243,7 @@ class StoredLabels:
         return self.table.each(lambda start, rows, labels: labels)
 
     def distinct(self) -> Any:
-        """All values there are, sorted. Reads the table once."""
+        """Sorted distinct values. Reads the table once."""
         return np.unique(np.concatenate([np.unique(some) for some in self.blocks()]))
 
 
@@ -252,10 +253,10 @@ class StoredRecords:
 
     rows: StoredRows
     form: Form
-    sample: InMemory  # every so-many-th record
+    sample: InMemory  # a regular sample of the records
     every: int
     clipped: int
-    beyond: float  # what the check of the labels added up to
+    beyond: float  # result of the check of the labels
     labels_are: Meaning = AsGiven()  # noqa: RUF009 (frozen)
     units: ClassVar[float] = UNITS
 
@@ -271,7 +272,7 @@ class StoredRecords:
 
     @property
     def identity(self) -> list[list[Any]]:
-        """Which records these are, for a run that is continued by another process."""
+        """Identifies the records, for a run that another process continues."""
         return [[stamp.path, *stamp.identity[1:]] for stamp in self.rows.table.stamps]
 
     def thinned(self, every: int) -> InMemory:
@@ -282,14 +283,14 @@ class StoredRecords:
 
     def matrix(self) -> Any:
         raise TypeError(
-            "this solver needs all records in memory at once, and these are in files; use one that goes by "
+            "this solver needs all records in memory, and these are in files; use one that works by "
             "passes: objective perturbation, output perturbation, gradient descent without sampling, or "
             "sufficient statistics"
         )
 
 
 def surveyed(rows: StoredRows, form: Form, check: LabelCheck) -> StoredRecords:
-    """Read all records once: refuse what is not finite, count what is too long, keep a part."""
+    """Read all records once: refuse values that are not finite, count rows that are too long, keep a sample."""
     count, columns = rows.shape
     wanted = max(1, _SAMPLE_BYTES // (columns * rows.dtype.itemsize))
     every = max(1, math.ceil(count / wanted))
@@ -298,8 +299,8 @@ def surveyed(rows: StoredRows, form: Form, check: LabelCheck) -> StoredRecords:
         clipped, refused, first = survey(Block(start, some, _NONE, _NONE, form))
         if refused:
             raise TableError(
-                f"record {start + first} has a feature that is missing or not finite; mend the table. "
-                "Nothing was learnt"
+                f"record {start + first} has a feature that is missing or not finite; correct the table. Nothing was "
+                "learnt"
             )
         beyond = check(labels, start)
         part = slice(-start % every, None, every)

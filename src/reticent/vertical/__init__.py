@@ -1,4 +1,8 @@
-"""Solvers whose columns live with different owners, and the transports between them."""
+"""Private Frank-Wolfe on tables whose columns belong to different owners, and the transports between the owners.
+
+Lou and Cheung, *Uplink Communication Efficient Differentially Private Sparse Optimization with Feature-Wise Distributed
+Data*, corrected; see docs/algorithms/vertical.md.
+"""
 
 from reticent.vertical.baselines import distributed_frank_wolfe, one_shot_sketch
 from reticent.vertical.block_frank_wolfe import (

@@ -1,7 +1,7 @@
-"""Whether all parties have the same rows in the same order, without showing whose they are.
+"""Check that all parties have the same rows in the same order, without revealing whose rows they are.
 
-An unkeyed hash of ids would let anyone try names on it. The key belongs to the parties; the
-coordinator compares what it cannot compute.
+Anyone could test names against an unkeyed hash of ids. The key is known to the parties only; the coordinator compares
+digests that it cannot compute.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 
 def alignment_digest(ids: bytes, key: bytes, run: bytes) -> bytes:
-    """What a party shows of its ids in one run: the same for the same ids, order and key."""
+    """The digest that a party publishes in one run: equal for equal ids, order and key."""
     return hmac.new(key, run + ids, hashlib.sha256).digest()
 
 
@@ -27,17 +27,17 @@ def hash_ids(ids: Iterable[str | int], rows: int) -> bytes:
         if isinstance(value, np.generic):
             value = value.item()
         if isinstance(value, bool) or not isinstance(value, str | int):
-            raise TypeError(f"ids must be texts or whole numbers, got a {type(value).__name__}")
+            raise TypeError(f"ids must be strings or integers, got a {type(value).__name__}")
         data = ("s" if isinstance(value, str) else "i").encode() + str(value).encode()
         whole.update(len(data).to_bytes(8, "little") + data)
         seen.add(data)
         count += 1
     if count != rows:
-        raise ValueError(f"ids must name each of the {rows} rows, got {count}")
+        raise ValueError(f"ids must have one entry for each of the {rows} rows, got {count}")
     if len(seen) != rows:
         raise ValueError(
-            f"ids must differ from each other, {rows - len(seen)} of them are repeated: the rows of one "
-            "person are not protected together here; give one row each (the mean of a person's rows, "
-            "say), or the guarantee for a row is not one for a person"
+            f"ids must be unique, and {rows - len(seen)} of them are repeated: several rows of one person are not "
+            "protected together here. Give each person one row (for example the mean of the person's rows); otherwise "
+            "the guarantee for a row is not one for a person"
         )
     return whole.digest()

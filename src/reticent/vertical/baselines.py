@@ -1,13 +1,12 @@
-"""What the protocol is compared with: sketching every column once, and no privacy at all.
+"""Baselines for the protocol: sketching every column once, and no privacy at all.
 
-:func:`one_shot_sketch` after Heinze-Deml, McWilliams and Meinshausen, *Preserving differential
-privacy between features in distributed estimation*, with exact calibration; and
-:func:`distributed_frank_wolfe`, dFW of Bellet, Liang, Garakani, Balcan and Sha, *A distributed
-Frank-Wolfe algorithm for communication-efficient sparse learning*. The third baseline, with all
-columns in one place, is :func:`reticent.erm.frank_wolfe`.
+:func:`one_shot_sketch` follows Heinze-Deml, McWilliams and Meinshausen, *Preserving differential privacy between
+features in distributed estimation*, with exact calibration; :func:`distributed_frank_wolfe` is dFW of Bellet, Liang,
+Garakani, Balcan and Sha, *A distributed Frank-Wolfe algorithm for communication-efficient sparse learning*. The third
+baseline, with all columns in one place, is :func:`reticent.erm.frank_wolfe`.
 
-Noise on all columns is noise on the regressors, which pulls least squares towards zero; nothing
-here corrects for it, as nothing in the original does.
+Noise on all columns is noise on the regressors, which biases least squares towards zero; as in the original, nothing
+corrects for it.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ DESCENT = 300
 
 def _blocks(blocks: Sequence[Any], bound: float) -> list[FloatArray]:
     if not blocks:
-        raise ValueError("blocks must hold one matrix for each party")
+        raise ValueError("blocks is empty; it must hold one matrix per party")
     parts = [np.clip(_dense(records.features(block, "blocks")), -bound, bound) for block in blocks]
     if len({part.shape[0] for part in parts}) != 1:
-        raise ValueError("all blocks must have the same rows")
+        raise ValueError("all blocks must have the same number of rows")
     return parts
 
 
@@ -63,29 +62,29 @@ def one_shot_sketch(
     Parameters
     ----------
     blocks : sequence of matrices
-        One for each party, with the same rows.
+        One matrix per party, with the same rows.
     y : array
-        The labels, sketched once too.
+        Labels, which are sketched once too.
     budget : Budget
-        For a whole row; its delta must be above 0.
+        Privacy budget for a whole row; its delta must be above 0.
     radius : float
-        Of the l1 ball.
+        Radius of the l1 ball. Default: 1.
     sketch_size : int
-        Numbers in a sketch.
+        Length of a sketch. Default: 256.
     feature_bound : float
-        Entries of features are clipped to this, in absolute value.
+        Bound to which entries of features are clipped, in absolute value. Default: 1.
     label_bound : float
-        Labels are clipped to this.
+        Bound to which labels are clipped, in absolute value. Default: 1.
     seed : int, optional
-        Of the noise, for experiments; the guarantee says so. None is a cryptographic generator.
+        Seed of the noise, for experiments; the guarantee says so. None uses a cryptographic generator.
     noise_precision : {"lattice", "float"}
-        Noise on a lattice leaks nothing through rounding; "float" is for simulations, and the
-        guarantee says so.
+        "lattice" rounds noisy values to a lattice, so that floating-point rounding reveals nothing; "float" is for
+        simulations, and the guarantee says so. Default: "lattice".
 
     Returns
     -------
     Fit
-        Its trace's settings say how many bytes went up.
+        The fit; the settings of its trace contain the number of uplink bytes.
     """
     bound = checks.number(feature_bound, "feature_bound", low=0.0, open_low=True)
     label = checks.number(label_bound, "label_bound", low=0.0, open_low=True)
@@ -147,9 +146,28 @@ def _least_squares(A: FloatArray, y: FloatArray, radius: float) -> FloatArray:
 def distributed_frank_wolfe(
     blocks: Sequence[Any], y: Any, *, radius: float = 1.0, steps: int = 100, loss: str = "squared"
 ) -> Fit:
-    """dFW: every party offers its best column, the best of all travels in clear. Not private.
+    """dFW: every party offers its best column, and the best of all is sent in clear. Not private.
 
     Its iterates are those of Frank-Wolfe on the whole table.
+
+    Parameters
+    ----------
+    blocks : sequence of matrices
+        One matrix per party, with the same rows.
+    y : array
+        Labels.
+    radius : float
+        Radius of the l1 ball. Default: 1.
+    steps : int
+        Number of steps. Default: 100.
+    loss : {"squared", "logistic"}
+        Loss; logistic labels are -1 and 1. Default: "squared".
+
+    Returns
+    -------
+    Fit
+        The last iterate; its guarantee says that there is none.
+
 
     Examples
     --------

@@ -1,11 +1,11 @@
-"""Block-coordinate Frank-Wolfe under any sampling: not private, and useful alone.
+"""Block-coordinate Frank-Wolfe under any sampling of the blocks; not private.
 
-Algorithm 1 and Theorem 1 of Lou and Cheung, *Uplink Communication Efficient Differentially Private
-Sparse Optimization with Feature-Wise Distributed Data*, with the expected curvature of Definition 2
-and Propositions 3 and 4; see docs/algorithms/vertical.md.
+Algorithm 1 and Theorem 1 of Lou and Cheung, *Uplink Communication Efficient Differentially Private Sparse Optimization
+with Feature-Wise Distributed Data*, with the expected curvature of Definition 2 and Propositions 3 and 4; see
+docs/algorithms/vertical.md.
 
-Blocks are those of a *product* of sets. An l1 ball over all coordinates is not one: shrinking all
-coordinates while only some were drawn converges to the wrong point.
+Blocks are the factors of a *product* of sets. An l1 ball over all coordinates is not a product: shrinking all
+coordinates when only some were drawn converges to the wrong point.
 """
 
 from __future__ import annotations
@@ -50,41 +50,45 @@ def block_frank_wolfe(
     callback: Callback | None = None,
     progress: bool = False,
 ) -> Fit:
-    """Minimise the mean loss over a product of sets, some blocks at a time.
+    """Minimise the mean loss over a product of sets, some blocks at a time. Not private.
 
     Parameters
     ----------
     loss : GeneralizedLinear
-        Smooth, such as ``losses.Squared()`` or ``losses.Logistic()``.
+        Smooth loss, such as ``losses.Squared()`` or ``losses.Logistic()``.
     set : Product
-        Of bounded sets with linear minimisers.
+        Product of bounded sets with linear minimisers.
     X : array or CSR matrix
-        The records, one row each; they are clipped to the loss's bounds.
+        Records, one per row; clipped to the loss's bounds.
     y : array, optional
-        Their labels.
+        Labels.
     sampling : Sampling
-        Which blocks move; one at a time, uniformly, by default.
+        Which blocks move in a step. Default: one block, uniformly.
     steps : int
-        How many.
+        Number of steps. Default: 1000.
     step : {"universal", "line-search"}
-        ``2 / (p_min t + 2)``, or the best step along the same direction.
+        Step size ``2 / (p_min t + 2)``, or the best step in the same direction. Default: "universal".
     oracle : callable, optional
-        ``oracle(set, gradient, t)`` in place of the exact linear minimiser of a block.
+        ``oracle(set, gradient, t)`` replaces the exact linear minimiser of a block.
     gradient : callable, optional
-        ``gradient(exact, block, t)`` gives what is used in place of a block's exact gradient.
+        ``gradient(exact, block, t)`` replaces the exact gradient of a block.
     start : array, optional
-        In the set; its center by default.
+        Starting point in the set. Default: the set's center.
     seed : int, optional
-        Of the sampling.
+        Seed of the sampling.
     callback : callable, optional
         Called with a :class:`reticent.trace.Moment` after each step; a true result stops the run.
     progress : bool
-        Whether to show a progress line.
+        Whether to show a progress line. Default: False.
 
     Returns
     -------
     Fit
-        Its guarantee says that there is none.
+        The last iterate; its guarantee says that there is none.
+
+    See Also
+    --------
+    Coordinator : The private protocol.
 
     Examples
     --------
@@ -101,11 +105,11 @@ def block_frank_wolfe(
     """
     if not isinstance(set, Product):
         raise TypeError(
-            f"set must be a sets.Product, one factor for each block, got {set!r}; an l1 ball over "
-            "all coordinates is not a product: split it, as in variant 'product' of the protocol"
+            f"set must be a sets.Product with one factor per block, got {set!r}; an l1 ball over all coordinates is "
+            "not a product: split it, as variant 'product' of the protocol does"
         )
     if not isinstance(loss, GeneralizedLinear):
-        raise TypeError(f"loss must be generalised linear, got {loss!r}")
+        raise TypeError(f"loss must be generalised linear, such as losses.Squared(), got {loss!r}")
     checks.choice(step, "step", STEPS)
     count = checks.integer(steps, "steps", low=1)
     sampling = UniformSerial() if sampling is None else sampling
@@ -113,10 +117,12 @@ def block_frank_wolfe(
         raise TypeError(f"sampling must be a vertical.Sampling, got {sampling!r}")
     A, labels, clipped = loss.prepare(X, y)
     if A.shape[1] != set.dim:
-        raise ValueError(f"the set has dimension {set.dim} but the records have {A.shape[1]}")
+        raise ValueError(
+            f"the set has dimension {set.dim}, but the records have {A.shape[1]} columns"
+        )
     x = np.array(set.center if start is None else checks.vector(start, "start", set.dim))
     if not set.contains(x):
-        raise ValueError("start must lie in the set")
+        raise ValueError("start must lie in the set; project it first")
     p_min = sampling.p_min(len(set.sets))
     settings = {"steps": count, "step": step, "sampling": repr(sampling), "p_min": p_min}
     recorder = Recorder(NAME, steps=count, settings=settings, callback=callback, progress=progress)
@@ -125,14 +131,8 @@ def block_frank_wolfe(
     rng = np.random.default_rng(seed)
     with recorder:
         for t in range(count):
-            moves = {}
-            for i in sampling.draw(len(set.sets), rng).tolist():
-                g = run.block_gradient(i)
-                if gradient is not None:
-                    g = checks.vector(gradient(g, i, t), "gradient(...)", len(g))
-                part = set.sets[i]
-                answer = part.linear_minimizer(g) if oracle is None else oracle(part, g, t)
-                moves[i] = np.ravel(answer) - run.block(i)
+            drawn = sampling.draw(len(set.sets), rng).tolist()
+            moves = {i: run.toward(i, t, oracle, gradient) for i in drawn}
             size = 2.0 / (p_min * t + 2.0)
             if step == "line-search":
                 size = run.best_step(moves)
@@ -144,7 +144,7 @@ def block_frank_wolfe(
 
 
 class _Run:
-    """A point and its predictions, moved together."""
+    """A point and its predictions, which are updated together."""
 
     def __init__(self, loss: Any, set: Product, A: Any, y: FloatArray, x: FloatArray) -> None:
         self.loss, self.set, self.y = loss, set, y
@@ -163,6 +163,16 @@ class _Run:
     def block_gradient(self, i: int) -> FloatArray:
         slopes = kernels.dphi_all(self.kind)(self.params, self.z, self.y)
         return np.asarray(self.parts[i].T @ slopes) / self.count + self.loss.ridge * self.block(i)
+
+    def toward(
+        self, i: int, t: int, oracle: InexactOracle | None, gradient: InexactGradient | None
+    ) -> FloatArray:
+        """From a block's point to the vertex that its linear minimiser answers with."""
+        g, part = self.block_gradient(i), self.set.sets[i]
+        if gradient is not None:
+            g = checks.vector(gradient(g, i, t), "gradient(...)", len(g))
+        answer = part.linear_minimizer(g) if oracle is None else oracle(part, g, t)
+        return np.asarray(np.ravel(answer) - self.block(i))
 
     def _value(self, z: FloatArray, square: float) -> float:
         total = kernels.phi_all(self.kind)(self.params, z, self.y).mean()
@@ -201,10 +211,11 @@ class _Run:
 def expected_curvature(hessian: Any, set: Product, sampling: Sampling) -> float:
     """A bound on the expected curvature of a loss whose Hessian is at most a given matrix.
 
-    ``sum_ij P_ij max (u_i' H_ij u_j)`` over differences u of points of the blocks, where P holds
-    the probabilities that two blocks are drawn together: exact in P for the named samplings,
-    estimated from draws for a user's own. For tau-nice and distributed sampling it is at most
-    Propositions 3 and 4, which replace the maxima over blocks by the largest.
+    It is ``sum_ij P_ij max (u_i' H_ij u_j)`` over differences u of points of the blocks, where P holds the
+    probabilities that two blocks are drawn together: exact for the named samplings, estimated from draws for a user's
+    own. For tau-nice and distributed sampling it is at most the bound of Propositions 3 and 4, which replace the maxima
+    over blocks by the largest.
+
 
     Examples
     --------
@@ -219,7 +230,7 @@ def expected_curvature(hessian: Any, set: Product, sampling: Sampling) -> float:
 
 
 def pair_curvatures(hessian: Any, set: Product) -> FloatArray:
-    """For each two blocks the largest ``(A_i (s_i - x_i))' (A_j (s_j - x_j))``, or a bound on it."""
+    """For each pair of blocks the largest ``(A_i (s_i - x_i))' (A_j (s_j - x_j))``, or a bound on it."""
     H = np.asarray(hessian, dtype=np.float64)
     if H.shape != (set.dim, set.dim):
         raise ValueError(f"hessian must have shape {(set.dim, set.dim)}, got {H.shape}")
@@ -235,7 +246,7 @@ def pair_curvatures(hessian: Any, set: Product) -> FloatArray:
 
 
 def _width(part: Any) -> float | None:
-    """The l1 diameter, where differences of points fill an l1 ball of half that size, doubled."""
+    """The l1 diameter of an l1 ball or a simplex; None for other sets."""
     if isinstance(part, L1Ball):
         return 2.0 * part.radius
     return 2.0 * part.mass if isinstance(part, Simplex) else None
@@ -249,11 +260,11 @@ def _largest(piece: FloatArray, first: Any, second: Any) -> float:
 
 
 def proposition_curvature(hessian: Any, set: Product, sampling: Any) -> float:
-    """Proposition 3 (tau-nice) or 4 (distributed), with the indices put right.
+    """The bound of Proposition 3 (tau-nice) or 4 (distributed), with corrected indices.
 
-    ``K tau mu_1 + K tau (tau - 1) mu_2 + K (K - 1) tau^2 mu_3`` (K = 1 for tau-nice), where the mu
-    are the largest ``(A_i (s_i - x_i))' (A_j (s_j - x_j))`` for i = j, for i and j of one party, and of
-    two. The proof needs parties with equally many blocks.
+    It is ``K tau mu_1 + K tau (tau - 1) mu_2 + K (K - 1) tau^2 mu_3`` (K = 1 for tau-nice), where the mu are the
+    largest ``(A_i (s_i - x_i))' (A_j (s_j - x_j))`` for i = j, for i and j of one party, and for i and j of two
+    parties. The proof needs parties with equally many blocks.
     """
     table = pair_curvatures(hessian, set)
     blocks = len(table)
@@ -279,18 +290,25 @@ def proposition_curvature(hessian: Any, set: Product, sampling: Any) -> float:
 def convergence_bound(
     t: Any, gap: float, curvature: float, p_min: float, error: float = 0.0
 ) -> Any:
-    """Theorem 1: the expected gap after t steps of the universal size is at most this.
+    """Theorem 1: an upper bound on the expected gap after t steps of the universal size.
 
     Parameters
     ----------
     t : int or array
+        Number of steps.
     gap : float
-        Of the start.
+        Gap at the start.
     curvature : float
-        Expected, of the sampling.
+        Expected curvature of the sampling.
     p_min : float
+        Smallest probability that a block is drawn, in (0, 1].
     error : float
-        The theorem's rho: how inexact oracle and gradient are, relative to the curvature.
+        The theorem's rho: inexactness of oracle and gradient relative to the curvature. Default: 0.
+
+    Returns
+    -------
+    float or array
+        The bound.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""How the fields of a message are written and read: little-endian, bounded, and finite.
+"""Encoding of message fields: little-endian, bounded, and finite.
 
-A length that a message states is checked against what is there before anything is allocated.
+A length stated in a message is checked against the available bytes before anything is allocated.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 MAX_TEXT = 64 * 2**10
-"""No text in a message may be longer than this, in bytes."""
+"""Largest length of a string in a message, in bytes."""
 RUN = 16
-"""How many bytes name a run."""
+"""Number of bytes of a run's id."""
 
 
 class MalformedMessage(ValueError):
-    """Bytes that are not a message of this protocol; says why, and quotes none of them."""
+    """Bytes that are not a message of this protocol; the text says why and quotes none of them."""
 
 
 class Reader:
@@ -39,7 +39,7 @@ class Reader:
 
 
 class Field(NamedTuple):
-    """How one kind of field is written, and read back."""
+    """How one kind of field is written and read."""
 
     write: Callable[[Any], bytes]
     read: Callable[[Reader], Any]

@@ -1,10 +1,8 @@
 """A party's columns, and what it computes from them: predictions, slopes, scores.
 
-The user node's arithmetic in Algorithm 2 of Lou and Cheung, corrected; see
-docs/algorithms/vertical.md.
-
-A slope may depend on its own record and on public numbers only. Whatever mixed records before the
-clip (a mean, a standardisation) would undo the sensitivity.
+The user node's arithmetic in Algorithm 2 of Lou and Cheung, corrected; see docs/algorithms/vertical.md. A slope may
+depend on its own record and on public numbers only: anything that mixes records before the clip, such as a mean or a
+standardisation, would invalidate the sensitivity.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from reticent.losses import records
 
 
 class Columns:
-    """Entries clipped to a bound; dense, or sparse by rows and by columns."""
+    """Columns with entries clipped to a bound; dense, or sparse by rows and by columns."""
 
     def __init__(self, features: Any, bound: float) -> None:
         A = records.features(features, "features")
@@ -42,7 +40,7 @@ class Columns:
         return self._by_columns[:, [i]].toarray().ravel()
 
     def predictions(self, places: Any, weights: FloatArray) -> FloatArray:
-        """Of a model that is 0 outside of some places."""
+        """Predictions of a model that is 0 except at some columns."""
         if not len(places):
             return np.zeros(self.A.shape[0])
         source = self.A if self._by_columns is None else self._by_columns
@@ -60,18 +58,22 @@ def slopes(
 
     Parameters
     ----------
+    loss
+        "squared" or "logistic".
     own
         Predictions of the party's own columns.
     others
-        Estimates of all others'.
+        Estimated predictions of all other columns.
+    target
+        Labels, or estimates of them.
     faint
-        Whether those estimates are next to exact, record by record.
+        Whether these estimates are almost exact for each record.
     """
     if loss == "squared":
         return own + others - target
     if faint:
         return 0.5 * (np.tanh(0.5 * (own + others)) - target)
-    # A record's own estimate is mostly noise, which a curved function would not average out: so
-    # other parties' predictions enter to first order.
+    # An estimate for a single record is mostly noise, which a curved function would not average out, so other
+    # parties' predictions enter to first order.
     level = np.tanh(0.5 * own)
     return 0.5 * (level - target) + 0.25 * (1.0 - level**2) * others

@@ -1,14 +1,12 @@
 """The coordinator: asks the parties round by round, keeps the model and counts the bytes.
 
-The server node of Algorithm 2 of Lou and Cheung, *Uplink Communication Efficient Differentially
-Private Sparse Optimization with Feature-Wise Distributed Data*. Three problems are solved
-(docs/algorithms/vertical.md): ``"product"``, a product of l1 balls of radius ``radius / K``, in
-which all parties move; ``"ball"``, the true l1 ball, in which the party with the best noisy score
-moves; ``"sampled"``, the product again, in which randomly drawn parties move.
+The server node of Algorithm 2 of Lou and Cheung, *Uplink Communication Efficient Differentially Private Sparse
+Optimization with Feature-Wise Distributed Data*. It solves three problems (docs/algorithms/vertical.md): ``"product"``,
+a product of l1 balls of radius ``radius / K``, in which all parties move; ``"ball"``, the true l1 ball, in which the
+party with the best noisy score moves; ``"sampled"``, the product again, in which randomly drawn parties move.
 
-The coordinator holds nothing that must be kept secret and little that must be kept. Parties repeat
-their answers, so a run is resumed by going through it again from its first request, byte for byte
-the same.
+The coordinator holds no secrets. Parties repeat their answers, so a run is resumed by repeating it from its first
+request, byte for byte.
 """
 
 from __future__ import annotations
@@ -38,11 +36,15 @@ class Coordinator:
     Parameters
     ----------
     transport : Transport
-        ``names: tuple[str, ...]`` and ``ask(dict[str, bytes]) -> dict[str, bytes]``, which raises
+        Object with ``names: tuple[str, ...]`` and ``ask(dict[str, bytes]) -> dict[str, bytes]``, which raises
         ``PartyLost(name, reason)``.
     path : path, optional
-        A file that remembers the run's id and settings while it lasts, so that a coordinator that
-        died can :meth:`resume` in a new process.
+        File that keeps the run's id and settings while it lasts, so that a new process can :meth:`resume` it.
+
+    See Also
+    --------
+    Party : The other side of the protocol.
+    reticent.vertical.flare : Parties in different organisations.
 
     Examples
     --------
@@ -66,11 +68,10 @@ class Coordinator:
     def __init__(self, transport: Transport, *, path: str | os.PathLike[str] | None = None) -> None:
         if not isinstance(transport, Transport):
             raise TypeError(
-                f"transport must have names and ask(requests), such as vertical.InProcess; got "
-                f"{transport!r}"
+                f"transport must have names and ask(requests), such as vertical.InProcess; got {transport!r}"
             )
         if not transport.names:
-            raise ValueError("the transport reaches no party")
+            raise ValueError("the transport reaches no party; give it at least one")
         self.transport = transport
         self.path = None if path is None else Path(path)
         self._settings: dict[str, Any] | None = None
@@ -97,80 +98,81 @@ class Coordinator:
         progress: bool = False,
         callback: Callback | None = None,
     ) -> JointFit:
-        """All rounds of a new run.
+        """Carry out all rounds of a new run.
 
         Parameters
         ----------
         budget : Budget
-            For a whole row: all parties' releases together. Each party's own ledger may refuse.
+            Privacy budget for a whole row, for the releases of all parties together. Each party's own ledger may
+            refuse.
         radius : float
-            Of the l1 ball.
+            Radius of the l1 ball. Default: 1.
         loss : {"squared", "logistic"}
-            Logistic labels are -1 and 1.
+            Loss; logistic labels are -1 and 1. Default: "squared".
         variant : {"ball", "product", "sampled"}
-            Which problem; see the module.
+            Problem to solve; see the module's documentation. Default: "ball".
         rounds : int, optional
-            By default as many as balance the parts of the excess risk.
+            Number of rounds. By default it balances the parts of the excess risk.
         columns : int, optional
-            How many of its columns a party sends sketches of, at most; 4 by default.
+            Largest number of columns of which a party sends sketches. Default: 4.
         sampling : Sampling, optional
-            Of parties, for "sampled"; half of them at a time by default.
+            Sampling of the parties for variant "sampled". Default: half of them at a time.
         sketch_size : int, optional
-            Numbers in a sketch. By default ``log(2 T / delta) / distortion^2``; as many as there
-            are rows, or more, sends columns unsketched.
+            Length of a sketch. Default: ``log(2 T / delta) / distortion^2``; with at least as many as there are rows,
+            columns are sent unsketched.
         distortion : float
-            The paper's iota.
+            The paper's iota. Default: 0.2.
         clip : float, optional
-            Records' slopes are clipped to this; by default to the largest that a model in the ball
-            can give.
+            Bound to which records' slopes are clipped. Default: the largest slope that a model in the ball can give.
         own : {"clear", "sketched"}
-            Whether a party computes its own columns' predictions from the columns (it costs
-            nothing), or from their sketches as the paper does.
+            Whether a party computes the predictions of its own columns from the columns (which costs nothing) or from
+            their sketches, as the paper does. Default: "clear".
         correlation : float
-            How large correlations between columns of different parties are expected to be. What
-            noisy sketches say about other parties is weighed against this guess, and trusted the
-            more the less noise they carry; ``math.inf`` trusts them wholly, as the paper does.
+            Expected size of correlations between columns of different parties. Noisy sketches of other parties' columns
+            are weighted against this prior, and the more strongly the less noise they carry; ``math.inf`` trusts them
+            fully, as the paper does. Default: 0.1.
         calibration : str
-            ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`); the guarantee
-            reports the truth about that, too.
+            ``"exact"``, or the name of prescribed noise (`reticent.privacy.prescribed`), for which the guarantee
+            reports the true privacy. Default: "exact".
         noise : Noise, optional
-            Scales of one's own; the guarantee says what they give, and the budget is not used.
+            Explicit scales of the noise; the guarantee states what they give, and the budget is not used.
         seed : int, optional
-            Of the public randomness: sketch and sampling.
+            Seed of the public randomness: sketch and sampling.
         progress : bool
-            Whether to show a progress line.
+            Whether to show a progress line. Default: False.
         callback : callable, optional
             Called with a :class:`reticent.trace.Moment` after each step; a true result stops the run.
 
         Returns
         -------
         JointFit
+            The model by party, the guarantees, and the traffic.
 
         Raises
         ------
         PartyLost
-            A party is gone; bring it back and call :meth:`resume`.
+            If a party cannot be reached; bring it back and call :meth:`resume`.
         RefusedByParty
-            A party will not do what it was asked, and says why.
+            If a party refuses a request; the message says why.
         """
         if not isinstance(budget, Budget):
             raise TypeError(f"budget must be a reticent.Budget, got {budget!r}")
         if budget.delta == 0.0:
             raise ValueError(
-                "budget.delta must be above 0, for sketches carry Gaussian noise; say "
+                "budget.delta must be above 0, because sketches carry Gaussian noise; use "
                 f"Budget({budget.epsilon:g}, 1e-6)"
             )
-        budget.must_be_for_ever("a fit", "there is one model, and it is kept for ever")
+        budget.must_be_for_ever("a fit", "it has one model, which is kept for ever")
         checks.choice(loss, "loss", LOSSES)
         checks.choice(variant, "variant", VARIANTS)
         checks.choice(own, "own", OWN)
         if prescribed.check(calibration) != "exact" and variant == "ball":
             raise ValueError(
-                f"calibration={calibration!r} prescribes no noise for the values that variant 'ball' "
-                "needs; use variant='product'"
+                f"calibration={calibration!r} prescribes no noise for the values that variant='ball' needs; use "
+                "variant='product'"
             )
         if sampling is not None and variant != "sampled":
-            raise ValueError(f"sampling is for variant 'sampled', got variant {variant!r}")
+            raise ValueError(f"sampling needs variant='sampled', got variant={variant!r}")
         settings = {
             "run": secrets.token_hex(16),
             "names": list(self.transport.names),
@@ -190,23 +192,37 @@ class Coordinator:
             "calibration": calibration,
             "noise": None if noise is None else asdict(noise),
             "seed": secrets.randbits(63) if seed is None else checks.integer(seed, "seed", low=0),
-            "plans": None,  # settled when the parties have said who they are
+            "plans": None,  # set once the parties have described themselves
         }
         if self.path is not None:
             if self.path.exists():
                 raise FileExistsError(
-                    f"{self.path} belongs to a run that was not finished; resume() it, or remove "
-                    "the file to give it up"
+                    f"{self.path} belongs to an unfinished run; call resume(), or remove the file to abandon the run"
                 )
             if sampling is not None:
-                raise ValueError("a sampling of one's own cannot be kept in a file: drop path")
+                raise ValueError(
+                    "a run with a custom sampling cannot be kept in a file; leave path out"
+                )
         self._settings = settings
         self._sampling = sampling
         self._journal = {}
         return self.resume(progress=progress, callback=callback)
 
     def resume(self, *, progress: bool = False, callback: Callback | None = None) -> JointFit:
-        """Go on with a run that was interrupted; nothing that was answered is drawn again."""
+        """Continue an interrupted run; nothing that was answered is drawn again.
+
+        Parameters
+        ----------
+        progress : bool
+            Whether to show a progress line. Default: False.
+        callback : callable, optional
+            Called with a :class:`reticent.trace.Moment` after each step; a true result stops the run.
+
+        Returns
+        -------
+        JointFit
+            The model by party, the guarantees, and the traffic.
+        """
         if self._settings is None:
             if self.path is None or not self.path.exists():
                 raise ValueError("there is no interrupted run to resume; call run()")
@@ -215,8 +231,8 @@ class Coordinator:
         settings = self._settings
         if list(self.transport.names) != settings["names"]:
             raise ValueError(
-                f"the run was begun with the parties {settings['names']}, and the transport now "
-                f"reaches {list(self.transport.names)}"
+                f"the run was started with the parties {settings['names']}, and the transport now reaches "
+                f"{list(self.transport.names)}; use a transport to the same parties"
             )
         talk = Conversation(self.transport, bytes.fromhex(settings["run"]), self._journal)
         session = Session(settings, self._sampling, talk, progress, callback)

@@ -1,12 +1,11 @@
-"""From a budget for the whole run to a plan for each party: how many rounds, and how much noise.
+"""From the budget of a run to a plan for each party: number of rounds, and scales of the noise.
 
-A person's row is in every release of every party, so all of them are composed (Lou and Cheung
-divide by K instead); what each party enforces by itself is what is added up, so that the guarantee
-holds against the coordinator too. The shares of choices, values and sketches are those at which
-the sum of their errors is least. See docs/algorithms/vertical.md.
+A person's row is in every release of every party, so all of them are composed (Lou and Cheung divide by K instead). The
+guarantee adds up what each party enforces itself, so it holds against the coordinator too. The shares of selections,
+values and sketches minimise the sum of their errors. See docs/algorithms/vertical.md.
 
-The errors here are rough bounds from public numbers, used to divide the budget and to choose the
-number of rounds. Only utility depends on them; what is promised is computed from the noise itself.
+The errors are rough bounds from public numbers that divide the budget and determine the number of rounds. They affect
+utility only; the guarantee is computed from the noise itself.
 """
 
 from __future__ import annotations
@@ -37,16 +36,16 @@ from reticent.vertical.sketch import SPREAD, SignSketch
 VARIANTS = ("product", "ball", "sampled")
 MOST_ROUNDS = 2000
 MOST_COLUMNS = 4
-"""By default a party sends at most so many of its columns."""
+"""Default number of columns of which a party sends sketches."""
 TYPICAL = 0.5
-"""The Euclidean norm of a sparse model, relative to its l1 norm, that errors are computed for."""
+"""Assumed ratio of the Euclidean norm of a sparse model to its l1 norm."""
 
 
 @dataclass(frozen=True)
 class Noise:
-    """Scales of all noise, in the units of sums over records, for a feature bound of 1.
+    """Scales of all noise, in units of sums over records, for a feature bound of 1.
 
-    A party whose features are bounded by another number gets that many times as much.
+    The noise of a party with another feature bound is multiplied by that bound.
     """
 
     selection: float
@@ -58,7 +57,7 @@ class Noise:
 
 @dataclass(frozen=True)
 class Wish:
-    """What the user asked for, as far as plans depend on it; all of it public."""
+    """The user's arguments that plans depend on; all of them are public."""
 
     budget: Budget
     radius: float
@@ -76,24 +75,24 @@ class Wish:
 
 
 def terms_of(facts: Welcome) -> Terms:
-    """What a party's cost depends on, from what it says about itself."""
+    """What a party's cost depends on, from its description of itself."""
     neighbours = "replace" if facts.replace else "zero-out"
     return Terms(facts.feature_bound, facts.label_bound, neighbours, facts.lattice, facts.seeded)
 
 
 class Design:
-    """Plans for parties that have said :class:`Welcome`.
+    """Plans for parties that have answered with :class:`Welcome`.
 
     Parameters
     ----------
     wish
-        What is wanted.
+        The user's arguments.
     facts
-        What each party said about itself.
+        Description of each party by itself.
     labels
-        How each party comes by labels: ``"own"``, ``"send"`` or ``"sketched"``.
+        Where each party gets labels from: ``"own"``, ``"send"`` or ``"sketched"``.
     share
-        The share of all rounds that a party takes part in, on average.
+        Average share of the rounds in which a party takes part.
     """
 
     def __init__(
@@ -115,14 +114,14 @@ class Design:
     # ------------------------------------------------------------ how much of what
 
     def _columns(self, name: str, rounds: int) -> int:
-        """How many columns a party may send; nobody needs them if it is alone."""
+        """Largest number of columns that a party sends; a single party need not send any."""
         if self.parties == 1 and self.wish.own == "clear":
             return 0
         most = MOST_COLUMNS if self.wish.columns is None else self.wish.columns
         return max(0, min(int(self.facts[name].columns), rounds - 1, most))
 
     def _counts(self, rounds: int) -> tuple[float, float, float, float]:
-        """Choices, values, sketches and label sketches of all parties together."""
+        """Numbers of selections, values, sketches and label sketches of all parties together."""
         choices = self.parties * rounds * self.share
         values = choices if self._with_values else 0.0
         sketches = float(sum(self._columns(name, rounds) for name in self.facts))
@@ -133,7 +132,7 @@ class Design:
         return self.wish.variant == "ball" and self.parties > 1
 
     def _errors(self, rounds: int) -> list[float]:
-        """What each kind of noise costs in excess risk, times the root of its share and mu."""
+        """Excess risk caused by each kind of noise, times mu and the square root of its share."""
         choices, values, sketches, labels = self._counts(rounds)
         wish, n = self.wish, float(self.rows)
         candidates = float(np.mean([math.log(2.0 * f.columns) for f in self.facts.values()]))
@@ -163,7 +162,7 @@ class Design:
     # ------------------------------------------------------------ plans
 
     def plans(self, rounds: Mapping[str, int]) -> dict[str, Plan]:
-        """A plan for each party that makes so many choices."""
+        """A plan for each party, given its number of selections."""
         wish = self.wish
         size = wish.sketch_size
         if size is None:
@@ -204,7 +203,7 @@ class Design:
         return plans
 
     def _calibrated(self, drafts: Mapping[str, Plan]) -> dict[str, Plan]:
-        """Noise in the best proportions, as much of it as the budget needs."""
+        """Noise in the best proportions, scaled to meet the budget."""
         first = next(iter(drafts.values()))
         errors = self._errors(self.rounds)
         whole = sum(error ** (2.0 / 3.0) for error in errors)
@@ -258,7 +257,7 @@ class Design:
         return Noise(index, scale, index, scale, "laplace")
 
     def joint(self, plans: Mapping[str, Plan]) -> Guarantee:
-        """What all parties' releases together cost a whole row."""
+        """The guarantee of all parties' releases together for a whole row."""
         parts = [promise(plan, terms_of(self.facts[name])) for name, plan in plans.items()]
         return joined(parts)
 
@@ -272,7 +271,7 @@ def joined(parts: Sequence[Guarantee]) -> Guarantee:
 
 
 def leading_singular_value(sketch: SignSketch) -> float:
-    """Of ``J = S / sqrt(spread)``."""
+    """The leading singular value of ``J = S / sqrt(spread)``."""
     if sketch.is_identity:
         return 1.0
     rows = np.repeat(np.arange(sketch.rows), sketch.spread)

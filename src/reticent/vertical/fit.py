@@ -1,8 +1,7 @@
-"""What a feature-distributed run returns: the model by party, what is promised, and what travelled.
+"""The result of a feature-distributed run: the model by party, the guarantees, and the traffic.
 
-``guarantee`` is about a person's whole row, against the coordinator and everyone who sees what it
-sees; ``guarantees[name]`` is about one party's part of the row, against everybody else together,
-the other parties included.
+``guarantee`` is for a person's whole row, against the coordinator and everyone who sees what it sees;
+``guarantees[name]`` is for one party's part of the row, against everybody else together, including the other parties.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from reticent.vertical.plan import Plan
 
 @dataclass(frozen=True, eq=False)
 class Traffic:
-    """Bytes by round and party; row 0 is what came before the first round.
+    """Bytes by round and party; row 0 is before the first round.
 
     Attributes
     ----------
     names : tuple of str
-        The parties, one column each.
+        Names of the parties, one per column.
     uplink, downlink : arrays of shape (rounds + 2, parties)
-        From the parties, and to them; the last row is the farewell.
+        Bytes from the parties and to them; the last row is the end of the run.
     """
 
     names: tuple[str, ...]
@@ -51,7 +50,7 @@ class Traffic:
         return "\n".join(lines)
 
     def plot(self, ax: Any = None) -> Any:
-        """The bytes of each party so far, against the rounds."""
+        """Plot the cumulative bytes of each party against the rounds."""
         from reticent.plots.traffic import bytes_by_party
 
         return bytes_by_party(self.names, self.uplink, self.downlink, ax=ax)
@@ -66,15 +65,15 @@ class JointFit:
     points : dict of str to array
         Each party's part of the model.
     guarantee : Guarantee
-        What is promised to a whole row: all parties' releases together.
+        Guarantee for a whole row: the releases of all parties together.
     guarantees : dict of str to Guarantee
-        What each party promises for its own part of a row.
+        Guarantee of each party for its own part of a row.
     trace : Trace
-        What happened on the way.
+        Settings and progress of the run.
     traffic : Traffic
         Bytes by round and party.
     plans : dict of str to Plan
-        The terms that each party agreed to.
+        The terms to which each party agreed.
     """
 
     points: dict[str, FloatArray]

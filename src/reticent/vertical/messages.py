@@ -1,15 +1,13 @@
-"""What a coordinator and a party say to each other: typed messages, as bytes and back.
+"""The messages between a coordinator and a party, as bytes and back.
 
-The messages of Algorithm 2 of Lou and Cheung, *Uplink Communication Efficient Differentially
-Private Sparse Optimization with Feature-Wise Distributed Data*, corrected, and those that a run
-begins and ends with; see docs/algorithms/vertical.md. A message is a mark, a version, a kind, the
-length of what follows, and its fields in order, little-endian. Reading one runs no code and trusts
-nothing: every length is bounded before anything is allocated, every number must be finite, and not
-one byte may be left over.
+The messages of Algorithm 2 of Lou and Cheung, *Uplink Communication Efficient Differentially Private Sparse
+Optimization with Feature-Wise Distributed Data*, corrected, and those that begin and end a run; see
+docs/algorithms/vertical.md. A message consists of a mark, a version, a kind, the length of the rest, and its fields in
+order, little-endian. Decoding runs no code and trusts nothing: every length is bounded before anything is allocated,
+every number must be finite, and no byte may be left over.
 
-The bytes are compared, not only the values. A party takes a repeated sequence number for a repeated
-question only if the whole request is the same, so encoding must be canonical: one message, one
-string of bytes.
+The bytes are compared, not only the values. A party takes a repeated sequence number for a repeated request only if the
+whole request is the same, so the encoding is canonical: one message, one byte string.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from reticent.vertical.codec import MalformedMessage, Reader, read, write
 
 VERSION = 1
 MAX_BYTES = 64 * 2**20
-"""No message may be longer than this."""
+"""Largest length of a message, in bytes."""
 
 _MARK = b"TV"
 _HEAD = struct.Struct("<2sBBI")
@@ -71,20 +69,19 @@ def _nowhere() -> IntArray:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Message:
-    """What all messages share: which run they belong to, and their number in it.
+    """Fields of all messages: the run to which they belong, and their number in it.
 
     Attributes
     ----------
     run : bytes
-        16 bytes, drawn by the coordinator, that name the run.
+        16 bytes, drawn by the coordinator, that identify the run.
     sequence : int
-        1, 2, ... for each party; 0 for what is asked before the run. An answer carries the
-        number of its request.
+        1, 2, ... for each party; 0 for requests before the run. An answer carries the number of its request.
     """
 
     code: ClassVar[int] = 0
     before: ClassVar[bool] = False
-    """Whether it is asked before the run: it binds nobody, and is answered afresh each time."""
+    """Whether it is asked before the run; then it has no consequences and is answered afresh each time."""
 
     run: bytes = field(metadata=_AS["run"])
     sequence: int = field(metadata=_AS["u32"])
@@ -94,7 +91,9 @@ class Message:
         body = b"".join(write(kind, getattr(self, name)) for name, kind in _layout(type(self)))
         data = _HEAD.pack(_MARK, VERSION, self.code, len(body)) + body
         if len(data) > MAX_BYTES:
-            raise ValueError(f"a message may have {MAX_BYTES} bytes, this one has {len(data)}")
+            raise ValueError(
+                f"a message may have at most {MAX_BYTES} bytes, this one has {len(data)}"
+            )
         return data
 
     @classmethod
@@ -110,7 +109,7 @@ class Message:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Hello(Message):
-    """First request: who are you? Nothing is spent."""
+    """The first request, for a party's description of itself. Spends nothing."""
 
     code = 1
     before = True
@@ -118,7 +117,7 @@ class Hello(Message):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Welcome(Message):
-    """What a party says about itself, all of it public.
+    """A party's description of itself, all of it public.
 
     ``digest`` is the keyed hash of its row ids in order, for this run only.
     """
@@ -139,7 +138,7 @@ class Welcome(Message):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Proposal(Message):
-    """What asks for a run under a plan; the fields are those of :class:`reticent.vertical.Plan`."""
+    """A proposal of a run with a plan; the fields are those of :class:`reticent.vertical.Plan`."""
 
     loss: str = field(metadata=_AS["text"])
     rows: int = field(metadata=_AS["u64"])
@@ -160,7 +159,7 @@ class Proposal(Message):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Consider(Proposal):
-    """Would you begin such a run? Nothing is spent, and nothing is promised."""
+    """Would you begin this run? Spends nothing, and has no consequences."""
 
     code = 12
     before = True
@@ -168,16 +167,16 @@ class Consider(Proposal):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Begin(Proposal):
-    """Open the run; the party charges all of it to its own ledger, or refuses."""
+    """Begin the run: the party charges all of it to its own ledger, or refuses."""
 
     code = 3
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Ready(Message):
-    """The plan is paid for, or would be if it was only to be considered.
+    """The plan has been charged, or could be, if it was only to be considered.
 
-    ``guarantee`` is what the party promises its records, as JSON.
+    ``guarantee`` is the party's guarantee for its records, as JSON.
     """
 
     code = 4
@@ -194,21 +193,23 @@ class AskLabels(Message):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Step(Message):
-    """One round: choose a signed column.
+    """One round: select a signed column.
 
     Attributes
     ----------
     round : int
-        Its number, from 0; for the log.
+        Number of the round, from 0; for the log.
     last : bool
-        The last round needs no sketch, for nobody will compute a gradient after it.
-    places, weights
-        The party's own part of the model, where it is not 0.
+        Whether this is the last round, which needs no sketch because no gradient is computed after it.
+    places : array
+        Indices of the nonzero weights of the party's own part of the model.
+    weights : array
+        These weights.
     others : array
-        The sketched predictions of all that the party does not compute itself (length
-        ``sketch_size``, or empty for zeros).
+        Sketched predictions of everything that the party does not compute itself (length ``sketch_size``, or empty for
+        zeros).
     labels : array
-        The noisy sketch of the labels, in the first round of a party that has none; else empty.
+        Noisy sketch of the labels, in the first round of a party that has none; otherwise empty.
     """
 
     code = 6
@@ -223,10 +224,10 @@ class Step(Message):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Choice(Message):
-    """The corner ``sign * e_column`` that a party chose, and what goes with it.
+    """The vertex ``sign * e_column`` that a party selected, with its value and sketch if requested.
 
-    ``value`` holds its noisy score, if the plan asks for values; ``sketch`` the noisy sketch of
-    the column, if the plan asks for it with the choice and it was not sent before.
+    ``value`` is its noisy score, if the plan asks for values; ``sketch`` is the noisy sketch of the column, if the plan
+    asks for it with the choice and it was not sent before.
     """
 
     code = 7
@@ -239,7 +240,7 @@ class Choice(Message):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Fetch(Message):
-    """To the party that won a round: send the sketch of a column that it chose."""
+    """To the party that won a round: send the sketch of a column that it selected."""
 
     code = 8
 
@@ -248,7 +249,7 @@ class Fetch(Message):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Sketch(Message):
-    """A noisy sketch, of a column or of the labels. The same one for ever, never drawn again."""
+    """A noisy sketch of a column or of the labels; always the same one, never drawn again."""
 
     code = 9
 
@@ -257,7 +258,7 @@ class Sketch(Message):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class End(Message):
-    """The run is over; the party takes no further step of it."""
+    """The run is over; the party takes no further step in it."""
 
     code = 10
 
@@ -281,7 +282,7 @@ REFUSALS = (
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Refusal(Message):
-    """Instead of an answer: a code of :data:`REFUSALS` and a sentence; nothing about the records."""
+    """Instead of an answer: a code of :data:`REFUSALS` and a sentence that says nothing about the records."""
 
     code = 255
 
@@ -313,8 +314,9 @@ def decode(data: bytes, limit: int = MAX_BYTES) -> Message:
     Parameters
     ----------
     data : bytes
+        An encoded message.
     limit : int
-        Longer ones are refused before they are looked at.
+        Largest accepted length in bytes; longer messages are refused unread.
 
     Examples
     --------
@@ -339,7 +341,7 @@ def decode(data: bytes, limit: int = MAX_BYTES) -> Message:
             "install the same version of reticent everywhere"
         )
     if code not in KINDS:
-        raise MalformedMessage(f"messages of kind {code} are unknown")
+        raise MalformedMessage(f"{code} is not a known kind of message")
     if size != len(data) - _HEAD.size:
         raise MalformedMessage("the message is not as long as it says")
     kind = KINDS[code]
@@ -348,3 +350,15 @@ def decode(data: bytes, limit: int = MAX_BYTES) -> Message:
     if reader.at != len(reader.data):
         raise MalformedMessage("bytes are left over after the last field of the message")
     return kind(**fields)
+
+
+class RequestRefused(Exception):
+    """Why a party does not answer: raised anywhere below :meth:`Party.handle`, which makes a :class:`Refusal` of it.
+
+    The text travels to the coordinator, so it may name the plan and the coordinator's own numbers, and
+    nothing that was read from a record.
+    """
+
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason

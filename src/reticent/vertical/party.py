@@ -1,12 +1,11 @@
 """A party: holds its own columns, answers a coordinator's requests, keeps its own ledger.
 
-The user node of Algorithm 2 of Lou and Cheung, *Uplink Communication Efficient Differentially
-Private Sparse Optimization with Feature-Wise Distributed Data*: what may be asked, in which order, and
-what it costs. What is computed in a round, and what is corrected there, is in
-:mod:`reticent.vertical.rounds`; see docs/algorithms/vertical.md.
+The user node of Algorithm 2 of Lou and Cheung, *Uplink Communication Efficient Differentially Private Sparse
+Optimization with Feature-Wise Distributed Data*: what may be asked, in which order, and at what cost. The computations
+of a round, and what is corrected there, are in :mod:`reticent.vertical.rounds`; see docs/algorithms/vertical.md.
 
-A request may come twice, and the site may be killed between the two. The state is on disk before
-the answer leaves, and a repeated request gets the same bytes; nothing is ever drawn again.
+A request may come twice, and the site may be killed in between. The state is on disk before the answer leaves, and a
+repeated request gets the same bytes; nothing is ever drawn again.
 """
 
 from __future__ import annotations
@@ -43,10 +42,10 @@ from reticent.vertical.messages import (
     Proposal,
     Ready,
     Refusal,
+    RequestRefused,
     Welcome,
 )
 from reticent.vertical.plan import Plan, Terms, promise
-from reticent.vertical.refused import RequestRefused
 from reticent.vertical.rounds import Round
 from reticent.vertical.site import Memory, SiteFile
 
@@ -54,10 +53,10 @@ log = logging.getLogger("reticent.vertical")
 
 PRECISIONS = ("lattice", "float")
 FINEST = 2.0**-30
-"""The least noise, relative to the largest sum it could be added to, that fits on the lattice."""
+"""Smallest noise that fits on the lattice, relative to the largest sum to which it could be added."""
 
 LONGEST = 1000
-"""Letters in a refusal, at most: it may quote what the coordinator sent."""
+"""Largest number of characters of a refusal, which may quote what the coordinator sent."""
 
 
 class Party:
@@ -66,32 +65,36 @@ class Party:
     Parameters
     ----------
     name : str
-        How the coordinator calls it.
+        Name of the party for the coordinator.
     features : array or CSR matrix of shape (rows, columns)
-        Never leaves this object.
+        The party's columns, which never leave this object.
     ids : sequence of str or int
-        Who each row is about, in order; every party must have the same. The null row, which a
-        blanked record becomes, has only zeros, and the label 0.
+        Id of the person of each row, in order; every party must have the same. The null row, which a blanked record
+        becomes, consists of zeros and has the label 0.
     ledger : Ledger or Budget
-        What this party allows, whatever it is asked. A Budget together with ``folder`` opens (or
-        reopens) a ledger file in that folder. A Ledger must be made with ``adaptive=True``, as the
-        party does itself: the coordinator may choose the next run by the answers of the last.
+        What this party allows, whatever it is asked. A Budget together with ``folder`` opens (or reopens) a ledger file
+        in that folder. A Ledger must have been made with ``adaptive=True``, as the party does itself, because the
+        coordinator may choose the next run by the answers of the last.
     key : bytes
-        At least 16 bytes, shared by the parties and unknown to the coordinator: ids are compared
-        through a hash keyed with it.
+        At least 16 bytes, shared by the parties and unknown to the coordinator; ids are compared by a hash with this
+        key.
     labels : array, optional
-        One number a row.
+        One number per row.
     feature_bound : float
-        Entries of features are clipped to this, in absolute value.
+        Bound to which entries of features are clipped, in absolute value. Default: 1.
     label_bound : float
-        Labels are clipped to this.
+        Bound to which labels are clipped, in absolute value. Default: 1.
     folder : path, optional
-        A folder of this site, created with mode 0700, for what must survive a crash. Without it
-        nothing survives the object.
+        Folder of this site, created with mode 0700, for what must survive a crash. Without it nothing survives the
+        object.
     seed : int, optional
-        For experiments only; the guarantee says so.
+        Seed of the noise, for experiments only; the guarantee says so.
     noise_precision : {"lattice", "float"}
-        "float" is for simulations; the guarantee says so.
+        "float" is for simulations; the guarantee says so. Default: "lattice".
+
+    See Also
+    --------
+    Coordinator : The other side of the protocol.
 
     Examples
     --------
@@ -123,11 +126,11 @@ class Party:
         noise_precision: str = "lattice",
     ) -> None:
         if not isinstance(name, str) or not name.strip() or len(name.encode()) > 256:
-            raise ValueError(f"name must be a short text, got {name!r}")
+            raise ValueError(f"name must be a non-empty string of at most 256 bytes, got {name!r}")
         if not isinstance(key, bytes) or len(key) < 16:
             raise ValueError(
-                "key must be at least 16 bytes that all parties share and the coordinator does "
-                "not know, such as secrets.token_bytes(32) made once and handed round"
+                "key must be at least 16 bytes that all parties share and the coordinator does not know; create it "
+                "once with secrets.token_bytes(32) and distribute it"
             )
         if not isinstance(ledger, Ledger | Budget):
             raise TypeError(
@@ -139,8 +142,8 @@ class Party:
         self._columns = Columns(features, bound)
         if isinstance(ledger, Ledger) and not ledger.adaptive:
             raise ValueError(
-                "a party needs Ledger(..., adaptive=True): nothing keeps a coordinator from choosing "
-                "the next run by the answers of the last one, which a planned ledger does not cover"
+                "a party needs Ledger(..., adaptive=True): a coordinator may choose the next run by the answers of the "
+                "last one, which a planned ledger does not cover"
             )
         budget = ledger if isinstance(ledger, Budget) else ledger.budget
         budget.must_be_for_ever("a party's ledger", "its answers are kept for ever")
@@ -177,21 +180,23 @@ class Party:
 
     @property
     def spent(self) -> Guarantee | None:
-        """All that the ledger has paid for; None if that is nothing."""
+        """The guarantee of everything that the ledger has paid for; None if that is nothing."""
         return self.ledger.spent
 
     def __repr__(self) -> str:
         return f"Party({self.name!r}, {self.rows} rows, {self.columns} columns)"
 
     def __reduce__(self) -> Any:
-        raise TypeError("a party cannot be copied: give its folder to a new one, and drop this one")
+        raise TypeError(
+            "a party cannot be copied; give its folder to a new party, and drop this one"
+        )
 
     # ------------------------------------------------------------ requests and answers
 
     def handle(self, request: bytes) -> bytes:
-        """Answer any request; what cannot be answered becomes a :class:`messages.Refusal`.
+        """Answer any request; a request that cannot be answered gets a :class:`messages.Refusal`.
 
-        Never raises, and says nothing about the records beyond what the ledger has paid for.
+        Never raises, and reveals nothing about the records beyond what the ledger has paid for.
         """
         run, sequence = bytes(16), 0
         try:
@@ -201,8 +206,8 @@ class Party:
                 if self._file.folder is None and self._generation != generation():
                     raise RequestRefused(
                         "sequence",
-                        "this process is a copy of the site's; two answers would carry different "
-                        "noise. Give the site a folder, which all its processes share",
+                        "this process is a copy of the site's process, and two answers would carry different noise; "
+                        "give the site a folder, which all its processes share",
                     )
                 self._refresh()
                 return self._answer(message, bytes(request))
@@ -213,9 +218,9 @@ class Party:
         except BudgetExceeded as error:
             log.warning("party %s: %s", self.name, error)
             reason = "budget"
-            text = "this plan does not fit in what is left of the site's own budget"
+            text = "this plan exceeds what is left of the site's own budget"
         except Exception as error:
-            # No message and no values: either might hold a record.
+            # Neither the message nor values: either might contain a record.
             where = "".join(traceback.format_tb(error.__traceback__))
             log.error("party %s: %s at\n%s", self.name, type(error).__name__, where)
             reason, text = "internal", "something failed at the site; its own log says where"
@@ -227,7 +232,7 @@ class Party:
         if found is not None:
             self._memory = found[0]
             self._source = Source.from_state(found[1])
-            # the noise comes from the generator of the folder, whatever seed was given here
+            # the noise comes from the generator in the folder, whatever seed was given here
             self._terms = replace(self._terms, seeded=self._source.seeded)
 
     def _keep(self, memory: Memory) -> None:
@@ -285,7 +290,7 @@ class Party:
         return held.answer(message)
 
     def _known(self, message: Message, digest: str) -> bytes | None:
-        """What was answered to the same request before; None if its number is new."""
+        """The stored answer to the same request; None if its number is new."""
         run, number, memory = message.run.hex(), message.sequence, self._memory
         if run in memory.past:
             raise RequestRefused("sequence", "this run is over: another one was begun after it")
@@ -313,9 +318,9 @@ class Party:
     # ------------------------------------------------------------ the beginning of a run
 
     def _consider(self, message: Consider) -> Ready:
-        """What the same proposal would be answered as a :class:`Begin` now.
+        """The answer that the same proposal would get as a :class:`Begin` now.
 
-        Also if it was one already, for a coordinator that starts again repeats all its questions.
+        This includes proposals that were begun already, because a restarted coordinator repeats all its requests.
         """
         if message.sequence != 0:
             raise RequestRefused("sequence", "a plan is considered before its run, with number 0")
@@ -338,10 +343,10 @@ class Party:
         try:
             return Plan.of(message)
         except (ValueError, TypeError) as error:
-            raise RequestRefused("plan", f"the plan makes no sense: {error}") from None
+            raise RequestRefused("plan", f"the plan is not valid: {error}") from None
 
     def _weigh(self, message: Proposal, digest: str) -> tuple[Plan, Guarantee, bool]:
-        """The plan, what it costs, and whether a crash came after that was paid."""
+        """The plan, its cost, and whether it was charged before a crash."""
         plan = self._plan(message)
         self._check(plan)
         old, cost = self._memory, promise(plan, self._terms)
@@ -376,16 +381,16 @@ class Party:
         return fresh.with_(phase="open"), answer
 
     def _price(self, run: str) -> str | None:
-        """What the ledger was charged for a run; None if it does not hold it."""
+        """The guarantee that the ledger was charged for a run; None if it does not contain the run."""
         what = _what(run)
         paid = (entry.guarantee for entry in self.ledger.entries if entry.what == what)
         return next((_text(guarantee) for guarantee in paid), None)
 
     def _check_open(self, memory: Memory) -> None:
-        """Refuse to go on with a run at the price of other terms, or of another table.
+        """Refuse to continue a run that was charged under other terms or for another table.
 
-        A site that was restarted may have been given either. Neither changes while this object
-        lives, so a run that passed is not looked at again.
+        A restarted site may have been given either. Neither changes while this object lives, so each run is checked
+        only once.
         """
         if self._checked == memory.run:
             return

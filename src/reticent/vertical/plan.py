@@ -1,12 +1,12 @@
 """What a coordinator asks of one party for a whole run, and what that costs the party's records.
 
-Sensitivities and composition are those of docs/algorithms/vertical.md: a choice moves by
-``feature_bound * clip``, a noisy score by the same, a sketched column by ``feature_bound`` times the
-norm of a column of J; twice that under replacement. Both sides compute the cost with the same
-function here, and the party charges it to its own ledger before it answers anything.
+Sensitivities and composition are those of docs/algorithms/vertical.md: the sensitivity of a selection and of a noisy
+score is ``feature_bound * clip``, that of a sketched column ``feature_bound`` times the norm of a column of J; twice
+that under replacement. Both sides compute the cost with the same function, and the party charges it to its own ledger
+before it answers anything.
 
-Nothing in a plan is trusted. A coordinator that asks for little noise is charged for it; the bounds
-on features and labels are the party's own.
+Nothing in a plan is trusted. A coordinator that asks for little noise is charged for it; the bounds on features and
+labels are the party's own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SELECTIONS = ("gumbel", "laplace")
 LABELS = ("own", "sketched", "send")
 OWN = ("clear", "sketched")
 SMALLEST = 1e-100
-"""Clips and noise scales lie between this and one over it."""
+"""Clips and noise scales must lie between this and its reciprocal."""
 
 
 @dataclass(frozen=True)
@@ -37,37 +37,37 @@ class Plan:
     Parameters
     ----------
     rows
-        How many records every party has.
+        Number of records of every party.
     rounds
-        How many choices the party will make, at most.
+        Largest number of selections that the party makes.
     columns
-        How many of its columns it will send sketches of, at most.
+        Largest number of columns of which it sends sketches.
     clip
-        Every record's slope (its residual) is clipped to this.
+        Bound to which every record's slope (its residual) is clipped.
     selection
-        The kind of noise on the scores of a choice.
+        Distribution of the noise on the scores of a selection, "gumbel" or "laplace". Default: "gumbel".
     selection_scale
-        Its scale.
+        Scale of that noise.
     value_scale
-        The standard deviation of the noise on the chosen score; 0 if none is asked for.
+        Standard deviation of the noise on the selected score; 0 if it is not requested.
     sketch_scale
-        The standard deviation of the noise on each entry of a sketched column.
+        Standard deviation of the noise on each entry of a sketched column.
     label_scale
-        The same for the sketch of the labels.
+        Standard deviation of the noise on each entry of the sketch of the labels.
     labels
-        ``"own"``: the party uses its labels and sends nothing of them. ``"send"``: it uses them
-        and sends one noisy sketch. ``"sketched"``: it has none and is sent that sketch.
+        ``"own"``: the party uses its labels and sends nothing about them. ``"send"``: it uses them and sends one noisy
+        sketch. ``"sketched"``: it has none and receives that sketch. Default: "own".
     own
-        ``"clear"``: the party computes the predictions of its own columns from these.
-        ``"sketched"``: from their noisy sketches, as the paper does.
+        ``"clear"``: the party computes the predictions of its own columns from the columns. ``"sketched"``: from their
+        noisy sketches, as the paper does. Default: "clear".
     sketch_size
-        The number of rows of the public sketch.
+        Number of rows of the public sketch. Default: 256.
     sketch_spread
-        Its nonzero entries per column.
+        Number of nonzero entries per column of the sketch.
     sketch_seed
-        What it is drawn from.
+        Seed of the sketch. Default: 0.
     loss
-        ``"squared"`` or ``"logistic"``.
+        ``"squared"`` (the default) or ``"logistic"``.
     """
 
     rows: int
@@ -91,7 +91,7 @@ class Plan:
             checks.integer(getattr(self, name), name, low=low, high=2**31)
         checks.integer(self.sketch_spread, "sketch_spread", low=1, high=64)
         checks.integer(self.sketch_seed, "sketch_seed", low=0, high=2**64 - 1)
-        # far from where a product is rounded by more than its share, which no account includes
+        # so far from overflow and underflow that products are rounded as the accounting assumes
         checks.number(self.clip, "clip", low=SMALLEST, high=1.0 / SMALLEST)
         for name in ("selection_scale", "sketch_scale", "value_scale", "label_scale"):
             may_be_zero = name in ("value_scale", "label_scale") and getattr(self, name) == 0.0
@@ -102,11 +102,11 @@ class Plan:
         checks.choice(self.labels, "labels", LABELS)
         checks.choice(self.own, "own", OWN)
         if self.labels == "send" and self.label_scale == 0.0:
-            raise ValueError("label_scale must be above 0 where labels are sent, got 0")
+            raise ValueError("label_scale must be above 0 if labels='send', got 0")
         if self.sketch_size > self.rows:
             raise ValueError(
-                f"sketch_size must be at most the number of rows, {self.rows}, got "
-                f"{self.sketch_size}; with as many as that columns travel unsketched"
+                f"sketch_size must be at most the number of rows, {self.rows}, got {self.sketch_size}; use that "
+                "number to send columns unsketched"
             )
 
     def sketch(self) -> SignSketch:
@@ -122,7 +122,7 @@ class Plan:
 
     @classmethod
     def of(cls, message: Proposal) -> Plan:
-        """The plan that a message proposes; a ValueError if it makes no sense."""
+        """The plan that a message proposes; raises ValueError if it is not valid."""
         return cls(**{entry.name: getattr(message, entry.name) for entry in fields(cls)})
 
     def with_(self, **changes: Any) -> Plan:
@@ -132,7 +132,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Terms:
-    """What a party says about itself that its cost depends on."""
+    """The properties of a party on which its cost depends."""
 
     feature_bound: float = 1.0
     label_bound: float = 1.0
@@ -141,18 +141,18 @@ class Terms:
     seeded: bool = False
 
     def moved(self, norm: float) -> float:
-        """How far a record moves what it contributes at most ``norm`` to."""
+        """The sensitivity of a sum to which a record contributes at most ``norm``."""
         return norm if self.neighbours == "zero-out" else 2.0 * norm
 
 
 def score_moved(plan: Plan, terms: Terms) -> float:
-    """How far one record moves any score, the rounding of the sums included."""
+    """Sensitivity of every score, including the rounding of the sums."""
     largest = plan.clip * terms.feature_bound * (1.0 + 2.0**-48)
     return terms.moved(largest) + 2.0 * (UNITS + 16.0) * UNIT * plan.rows * largest
 
 
 def sketch_moved(plan: Plan, terms: Terms, bound: float) -> float:
-    """How far one record moves the sketch of a column with entries up to ``bound``."""
+    """Sensitivity of the sketch of a column with entries up to ``bound``."""
     sketch = plan.sketch()
     return terms.moved(bound * sketch.column_norm) + sketch.rounding(bound)
 
@@ -222,18 +222,18 @@ def _gaussian(
 
 
 def natural_clip(loss: str, radius: float, feature_bound: float, label_bound: float) -> float:
-    """The largest slope that any model in the l1 ball can give a record."""
+    """The largest slope of a record under any model in the l1 ball."""
     if loss == "logistic":
         return 1.0
     return radius * feature_bound + label_bound
 
 
 def curvature(loss: str, radius: float, feature_bound: float) -> float:
-    """Frank-Wolfe's curvature constant of the mean loss on the l1 ball, at most."""
+    """An upper bound on Frank-Wolfe's curvature constant of the mean loss on the l1 ball."""
     bend = 0.25 if loss == "logistic" else 1.0
     return bend * (2.0 * radius * feature_bound) ** 2
 
 
 def sketch_length(rows: int, rounds: int, delta: float, distortion: float) -> int:
-    """The paper's ``log(T / (delta / 2)) / iota^2`` numbers a sketch, at most one a record."""
+    """The paper's sketch length ``log(T / (delta / 2)) / iota^2``, at most the number of records."""
     return min(rows, math.ceil(math.log(2.0 * max(rounds, 1) / delta) / distortion**2))

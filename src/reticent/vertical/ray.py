@@ -1,7 +1,7 @@
-"""Parties as Ray actors: one trust domain, several machines; for sweeps and for very wide tables.
+"""Parties as Ray actors: one trust domain on several machines, for sweeps and very wide tables.
 
-Ray runs whatever its cluster is handed, so this is for parties who trust each other's machines. Between
-organisations use the NVIDIA FLARE transport.
+Ray runs whatever its cluster is given, so this is for parties that trust each other's machines. Between organisations
+use the NVIDIA FLARE transport.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from reticent.vertical.transport import PartyLost
 
 
 class RayActors:
-    """A transport to parties that live in Ray actors.
+    """A transport to parties in Ray actors.
 
     Parameters
     ----------
     makers : dict of str to callable
-        Each makes its :class:`reticent.vertical.Party` where the actor runs, so that no table travels.
+        Each callable makes its :class:`reticent.vertical.Party` where the actor runs, so that no table is sent.
     timeout : float
-        Seconds to wait for an answer before a party counts as lost.
+        Seconds to wait for an answer before a party counts as lost. Default: 600.
     **options
         Options of every actor, such as ``num_cpus``.
 

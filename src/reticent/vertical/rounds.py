@@ -1,13 +1,13 @@
-"""The rounds of a run at one party: a column chosen, a sketch sent, the labels' sketch sent.
+"""The rounds of a run at one party: a column selected, a sketch sent, the labels' sketch sent.
 
 The user node's part in Algorithm 2 of Lou and Cheung, with the signs, scales and sensitivities of
-docs/algorithms/vertical.md, exact selections, noise on a lattice, and each sketch sent once. Three
-additions of ours: a record's slope is clipped, which bounds the sensitivity whatever the coordinator
-sends; a party computes its own columns' predictions from the columns themselves, which costs no
-privacy; and once it has sent as many columns as agreed, it chooses among these.
+docs/algorithms/vertical.md, exact selections, noise on a lattice, and each sketch sent once. Three changes are ours: a
+record's slope is clipped, which bounds the sensitivity whatever the coordinator sends; a party computes the predictions
+of its own columns from the columns themselves, which costs no privacy; and once it has sent as many columns as agreed,
+it selects only among these.
 
-Nothing is kept here. Noise is drawn and a new memory is returned; :class:`reticent.vertical.Party`
-writes that down before the answer leaves.
+This module keeps no state. Noise is drawn and a new memory is returned; :class:`reticent.vertical.Party` stores it
+before the answer leaves.
 """
 
 from __future__ import annotations
@@ -20,37 +20,44 @@ from reticent.checks import FloatArray
 from reticent.erm.corner_selection import Corners
 from reticent.noise import Source, release, select
 from reticent.vertical.columns import Columns, slopes
-from reticent.vertical.messages import AskLabels, Choice, Fetch, Message, Sketch, Step
+from reticent.vertical.messages import (
+    AskLabels,
+    Choice,
+    Fetch,
+    Message,
+    RequestRefused,
+    Sketch,
+    Step,
+)
 from reticent.vertical.plan import Plan, Terms
-from reticent.vertical.refused import RequestRefused
 from reticent.vertical.site import Memory
 from reticent.vertical.sketch import SignSketch
 
 LARGEST = 1e100
-"""Numbers from a coordinator beyond this are refused, so that no slope is infinite."""
+"""Larger numbers from a coordinator are refused, so that no slope is infinite."""
 
 FAINT = 0.1
-"""Less noise than this on unsketched columns hardly bends a logistic slope."""
+"""Noise below this on unsketched columns hardly changes a logistic slope."""
 
 
 @dataclass(frozen=True)
 class Round:
-    """A party in an open run, as it stands before a request.
+    """A party in an open run, before a request.
 
     Parameters
     ----------
     columns
-        The columns that the party holds.
+        The party's columns.
     labels
-        The labels, if it holds them.
+        The labels, if the party holds them.
     terms
-        Its own bounds on both.
+        The party's own bounds on both.
     plan
-        What was paid for.
+        The plan that was charged.
     memory
         What has been asked and answered so far.
     source
-        Of the noise.
+        Generator of the noise.
     """
 
     columns: Columns
@@ -73,7 +80,7 @@ class Round:
         plan, memory = self.plan, self.memory
         if memory.rounds >= plan.rounds:
             raise RequestRefused(
-                "plan", f"all {plan.rounds} rounds that were paid for have been taken"
+                "plan", f"all {plan.rounds} rounds that were charged have been taken"
             )
         if message.labels.size:
             memory = memory.with_(labels=self._sized(message.labels, "labels"))
@@ -89,7 +96,7 @@ class Round:
             value = self._noisy(np.array([-sign * scores[column]]), plan.value_scale)
         memory = memory.with_(rounds=memory.rounds + 1, chosen=memory.chosen | {column})
         sent = np.empty(0)
-        # With values the coordinator takes one party's column only, and asks for that by itself.
+        # With values the coordinator uses one party's column only, and requests that separately.
         wanted = plan.columns and plan.value_scale == 0.0 and not message.last
         if wanted and column not in memory.shared:
             sent = self._draw_sketch(column)
@@ -114,7 +121,7 @@ class Round:
         if sent is None:
             if len(memory.shared) >= plan.columns:
                 raise RequestRefused(
-                    "plan", f"all {plan.columns} columns that were paid for are sent"
+                    "plan", f"all {plan.columns} columns that were charged have been sent"
                 )
             sent = self._draw_sketch(message.column)
             memory = memory.with_(shared={**memory.shared, message.column: sent})
@@ -133,7 +140,7 @@ class Round:
     # What a step is made of
 
     def _slopes(self, message: Step, labels: FloatArray | None) -> FloatArray:
-        """Each record's slope, clipped: a function of this record and of public numbers only."""
+        """Each record's clipped slope: a function of this record and of public numbers only."""
         plan, sketch = self.plan, self.plan.sketch()
         rows, columns = self.columns.shape
         others = np.zeros(rows)
@@ -150,10 +157,10 @@ class Round:
         if plan.own == "clear":
             own = self.columns.predictions(places, weights)
         target = self._target(sketch, labels)
-        # Unsketched columns under little noise leave each record's prediction as good as exact.
+        # Unsketched columns with little noise make each record's prediction almost exact.
         faint = sketch.is_identity and plan.sketch_scale < FAINT * self.terms.feature_bound
         free = slopes(plan.loss, own, others, target, faint=faint)
-        # a message that is no number gives none: the record then contributes nothing
+        # a slope that is nan becomes 0: the record then contributes nothing
         return np.nan_to_num(np.clip(free, -plan.clip, plan.clip), nan=0.0)
 
     def _target(self, sketch: SignSketch, labels: FloatArray | None) -> FloatArray:
@@ -176,7 +183,7 @@ class Round:
         if self.plan.selection == "laplace":
             best = select(np.concatenate([-scores, scores]), scale, self.source, "laplace")
             return best % len(scores), -1.0 if best >= len(scores) else 1.0
-        # A new one each time: what it remembers would make a restarted party draw otherwise.
+        # Always a new one: the blocks it remembers would make a restarted party draw differently.
         return Corners(len(scores), True, self.source).pick(scores, scale)
 
     def _draw_sketch(self, column: int) -> FloatArray:

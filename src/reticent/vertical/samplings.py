@@ -1,11 +1,10 @@
-"""Which blocks move in a step of block-coordinate Frank-Wolfe: random sets of blocks.
+"""Samplings of block-coordinate Frank-Wolfe: which blocks move in a step.
 
-The samplings of Table 1 of Lou and Cheung (with p_min = K tau / d for the distributed one, which
-the table squares), importance sampling, and a user's own. A sampling is described by the
-probability that two blocks are in the set together; its diagonal is p.
+The samplings of Table 1 of Lou and Cheung (with p_min = K tau / d for the distributed one, which the table squares),
+importance sampling, and a user's own. A sampling is described by the probabilities that two blocks are drawn together;
+the diagonal holds p.
 
-Only p_min enters the universal step, so a sampling that almost never draws some block takes small
-steps everywhere, however important the others are.
+Only p_min enters the universal step size, so a sampling that rarely draws some block takes small steps everywhere.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from reticent.checks import FloatArray
 
 IntArray = NDArray[np.int64]
 TRIALS = 20_000
-"""How many draws an estimate of a user's own sampling is made of."""
+"""Number of draws for estimating a user's own sampling."""
 
 
 class Sampling(ABC):
-    """A distribution over sets of blocks, drawn anew and independently in each step."""
+    """A distribution over sets of blocks, drawn independently in each step."""
 
     exact = True
-    """Whether the probabilities are computed, or estimated from draws."""
+    """Whether the probabilities are computed instead of estimated from draws."""
 
     @abstractmethod
     def pairs(self, blocks: int) -> FloatArray:
@@ -42,11 +41,11 @@ class Sampling(ABC):
         """One set of blocks, in increasing order."""
 
     def probabilities(self, blocks: int) -> FloatArray:
-        """How likely each block is to be drawn."""
+        """The probability of each block to be drawn."""
         return np.diag(self.pairs(blocks)).copy()
 
     def p_min(self, blocks: int) -> float:
-        """The least of :meth:`probabilities`, which must be above 0."""
+        """The smallest of :meth:`probabilities`, which must be above 0."""
         least = float(self.probabilities(blocks).min())
         if least <= 0.0:
             raise ValueError(
@@ -58,7 +57,7 @@ class Sampling(ABC):
 
 @dataclass(frozen=True)
 class Elementary(Sampling):
-    """All blocks, always: plain Frank-Wolfe.
+    """All blocks in every step: plain Frank-Wolfe.
 
     Examples
     --------
@@ -75,7 +74,7 @@ class Elementary(Sampling):
 
 @dataclass(frozen=True)
 class UniformSerial(Sampling):
-    """One block, all equally likely."""
+    """One block, drawn uniformly."""
 
     def pairs(self, blocks: int) -> FloatArray:
         return np.eye(blocks) / blocks
@@ -86,7 +85,7 @@ class UniformSerial(Sampling):
 
 @dataclass(frozen=True)
 class TauNice(Sampling):
-    """``tau`` blocks, all sets of that size equally likely.
+    """``tau`` blocks, drawn uniformly.
 
     Examples
     --------
@@ -108,16 +107,17 @@ class TauNice(Sampling):
 
 @dataclass(frozen=True)
 class Distributed(Sampling):
-    """Each of ``K`` parties draws ``tau`` of its own blocks, all sets of that size equally likely.
+    """Each of ``K`` parties draws ``tau`` of its own blocks, uniformly.
 
     Parameters
     ----------
     K
-        The number of parties.
+        Number of parties.
     tau
-        How many blocks each of them draws.
+        Number of blocks that each of them draws.
     sizes
-        How many blocks each party has; by default as equal as possible, in order.
+        Number of blocks of each party. Default: as equal as possible, in order.
+
 
     Examples
     --------
@@ -167,12 +167,12 @@ class Distributed(Sampling):
 
 
 class Importance(Sampling):
-    """One block, with probabilities in proportion to given weights.
+    """One block, with probabilities proportional to given weights.
 
     Parameters
     ----------
     weights : array
-        One positive number a block; a block's own curvature is a good one.
+        One positive number per block; a block's own curvature is a good choice.
     """
 
     def __init__(self, weights: ArrayLike) -> None:
@@ -194,7 +194,7 @@ class Importance(Sampling):
 
 
 class Listed(Sampling):
-    """A user's own: a list of sets, and how likely each is.
+    """A user's own sampling: a list of sets with their probabilities.
 
     Examples
     --------
@@ -227,15 +227,15 @@ class Listed(Sampling):
 
 
 class Custom(Sampling):
-    """A user's own: any function that draws a set of blocks.
+    """A user's own sampling: any function that draws a set of blocks.
 
     Parameters
     ----------
     draw : callable
-        ``draw(blocks, rng)`` gives the numbers of some blocks.
+        ``draw(blocks, rng)`` returns indices of blocks.
     p_min : float, optional
-        The least probability of a block. Where it is not given it is estimated from draws, and
-        rounded down so far that the estimate is too large with a probability of 1e-6 at most.
+        Smallest probability of a block. If not given it is estimated from draws, by a lower confidence bound that is
+        too large with probability at most 1e-6.
     """
 
     exact = False

@@ -1,9 +1,9 @@
-"""Predictions that the parties make together: each sends its part of a score under a mask, and only the sum is bare.
+"""Joint predictions: each party sends its part of a score under a mask, and only the sum is revealed.
 
-A score is the sum of what each party's columns contribute. Parts are whole numbers of a unit, modulo 2^64; the
-parties add streams that cancel in the sum, drawn by SHAKE-256 from the key that they share for comparing ids. Whoever
-has no key sees numbers that are uniform but for their sum (docs/algorithms/vertical.md). A score is about one person
-and carries no noise: who may ask for scores, and about whom, is for the parties to decide, each for itself.
+A score is the sum of the contributions of the parties' columns. Parts are integer multiples of a unit, modulo 2^64; the
+parties add streams that cancel in the sum, drawn by SHAKE-256 from the key that they share for comparing ids. Without
+the key the numbers look uniform except for their sum (docs/algorithms/vertical.md). A score is about one person and
+carries no noise: each party must decide who may ask for scores, and about whom.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ def model_digest(weights: Mapping[str, Mapping[str, float]]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class ScorePart:
-    """One party's part of the scores of some people, under its mask.
+    """One party's masked part of the scores of some people.
 
     Parameters
     ----------
     name : str
-        Of the batch; all parties use the same, once.
+        Name of the batch; all parties use the same name, once.
     party : str
-        Whose part it is.
+        Name of the party.
     parties : tuple of str
-        All whose parts make the score.
+        All parties whose parts make up the score.
     model : str
-        The digest of the model.
+        Digest of the model.
     people : str
-        A keyed digest of the ids and their order.
+        Keyed digest of the ids and their order.
     masked : array of uint64
-        One number a person.
+        One number per person.
     """
 
     name: str
@@ -83,15 +83,15 @@ class ScorePart:
         Parameters
         ----------
         scores : array
-            What the party's columns contribute, one number a person.
+            Contributions of the party's columns, one number per person.
         ids : iterable
-            Whom each is about.
+            Ids of the people.
         key : bytes
-            What the parties share.
+            Key shared by the parties.
         name : str
-            Of the batch. A name that was used for other scores would show their difference.
+            Name of the batch. Reusing a name for other scores would reveal their difference.
         party : str
-            Whose scores they are.
+            Name of the party.
         parties : sequence of str
             All parties of the model, in its order.
         model : str
@@ -119,11 +119,11 @@ class ScorePart:
         return cls(name, party, parties, model, people, units + ahead - behind)
 
     def digest(self) -> str:
-        """Of all that is sent."""
+        """A digest of everything that is sent."""
         return hashlib.sha256(self.to_bytes()).hexdigest()
 
     def to_bytes(self) -> bytes:
-        """The part as it travels: a line of JSON, then the numbers."""
+        """The part as bytes: a line of JSON, then the numbers."""
         head = {
             "kind": _KIND,
             "version": 1,
@@ -138,7 +138,7 @@ class ScorePart:
 
     @classmethod
     def from_bytes(cls, data: bytes, where: str = "the part") -> Self:
-        """The part that bytes hold; ValueError if they hold none."""
+        """The part that bytes hold; raises ValueError if they hold none."""
         line, _, body = data.partition(b"\n")
         try:
             head: dict[str, Any] = json.loads(line)
@@ -171,7 +171,8 @@ def combined(parts: Iterable[ScorePart]) -> FloatArray:
     Parameters
     ----------
     parts : iterable of ScorePart
-        One of each party, in any order, of one batch.
+        One part of each party, in any order, of one batch.
+
 
     Examples
     --------

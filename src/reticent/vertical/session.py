@@ -1,10 +1,8 @@
-"""One pass through a run, from its first request to its last, and the numbering of requests.
+"""One pass through a run from its first request to its last, and the numbering of requests.
 
-The rounds of docs/algorithms/vertical.md, seen from the server.
-
-A pass may be a repetition. Everything that is sent is a function of the settings and of the answers
-so far, so that a second pass sends the same bytes; what was answered before is not even asked
-again.
+These are the rounds of docs/algorithms/vertical.md as seen from the server. A pass may be a repetition: everything that
+is sent is a function of the settings and of the answers so far, so a second pass sends the same bytes, and requests
+that were answered are not even sent again.
 """
 
 from __future__ import annotations
@@ -75,7 +73,7 @@ class Conversation:
     def ask(
         self, requests: Mapping[str, tuple[type[Message], dict[str, Any]]], expected: type[Message]
     ) -> dict[str, Any]:
-        """Ask several parties at once; those whose answers are known already are not asked."""
+        """Ask several parties at once, except those whose answers are known already."""
         sent, numbers = {}, {}
         for name, (kind, fields) in requests.items():
             numbers[name] = 0 if kind.before else self.next[name]
@@ -142,7 +140,7 @@ class Session:
         self.told_labels: set[str] = set()
 
     def prepare(self) -> None:
-        """Who is there, and what is asked of whom; settled once for all attempts at the run."""
+        """Find out who is there, and settle the plans, once for all attempts at the run."""
         self.talk.new_row()
         self.facts = self._introduce()
         if self.settings["plans"] is None:
@@ -157,7 +155,7 @@ class Session:
     def play(self) -> JointFit:
         rounds = int(self.settings["rounds"])
         schedule = self._schedule(rounds)
-        # Nobody pays for what another party refuses, or for what is not private enough together.
+        # No party is charged before all have agreed and the guarantee of all together is checked.
         self._check(self._propose(Consider))
         guarantees = self._propose(Begin)
         whole = self._check(guarantees)
@@ -210,9 +208,8 @@ class Session:
                 )
             if said.rows != first.rows or said.digest != first.digest:
                 raise ValueError(
-                    f"the rows of {name!r} are not those of {first.name!r}: either the ids or "
-                    "their order differ, or the key of the hash does. Align the tables by id, in "
-                    "the same order, before the run; nothing was spent"
+                    f"the rows of {name!r} are not those of {first.name!r}: the ids, their order or the alignment key "
+                    "differ. Sort the tables by id before the run, and give all parties the same key; nothing was spent"
                 )
             theirs = "replace" if said.replace else "zero-out"
             if theirs != wanted:
@@ -233,7 +230,7 @@ class Session:
         )  # fmt: skip
         holders = [name for name in self.names if self.facts[name].has_labels]
         if not holders:
-            raise ValueError("no party holds labels; at least one must")
+            raise ValueError("no party holds labels; at least one party must")
         labels = {name: "own" if name in holders else "sketched" for name in self.names}
         if len(holders) < len(self.names):
             labels[holders[0]] = "send"
@@ -332,8 +329,10 @@ class Session:
         _add(self.weights[best], choice.column, size * self.radius * choice.sign)
 
     def _others(self, name: str) -> FloatArray:
-        """The sketched predictions that a party cannot compute itself; no BLAS, so that a
-        coordinator on another machine sends the same bytes."""
+        """The sketched predictions that a party cannot compute itself.
+
+        Without BLAS, so that a coordinator on another machine sends the same bytes.
+        """
         total = np.zeros(self.plans[name].sketch_size)
         clear = self.plans[name].own == "clear"
         seen = False
@@ -348,10 +347,10 @@ class Session:
         return total * self._trust(self.plans[name]) if seen else np.empty(0)
 
     def _trust(self, plan: Plan) -> float:
-        """The best linear guess: prior variance over itself plus that of noise and sketching.
+        """The weight of noisy sketches in the best linear estimate: prior variance over total variance.
 
-        A score's share from others varies by ``correlation^2`` before it is seen, and what is seen
-        of it by ``scale^2 / rows + 1 / size`` more, all times the squared norm of the model.
+        A priori, the contribution of others to a score has variance ``correlation^2``; noise and sketching add
+        ``scale^2 / rows + 1 / size``, all times the squared norm of the model.
         """
         prior = self.settings["correlation"]
         if prior is None:

@@ -1,13 +1,12 @@
-"""A party's memory: what it was asked, what it answered, and the generator of its noise.
+"""A party's memory: the requests, the answers, and the generator of its noise.
 
-The files are the truth: ``state``, written whole when a run begins, and ``journal``, to which every
-answer is added (one write and one fsync, where a whole file would take six times as long). Whoever
-handles a request takes the lock, reads the files if someone else has written them, and writes before
-the answer leaves; so a killed site goes on where it was, and two processes on one folder are one
-party, not two.
+The files are authoritative: ``state``, written as a whole when a run begins, and ``journal``, to which every answer is
+appended (one write and one fsync; writing the whole file would take six times as long). Whoever handles a request takes
+the lock, reads the files if another process has written them, and writes before the answer leaves. So a killed site
+continues where it was, and two processes on one folder act as one party.
 
-These files cannot be restored from an old copy. The noise that was drawn since would be drawn
-again; see docs/sharp-edges.md.
+These files must not be restored from an old copy: the noise that was drawn since would be drawn again; see
+docs/sharp-edges.md.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ KIND = "vertical party"
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """Where a party stands; replaced as a whole, never changed in place."""
+    """The state of a party; replaced as a whole, never modified in place."""
 
     run: str = ""
     phase: str = "idle"  # idle, opening (not paid yet), open, closed
@@ -87,7 +86,7 @@ class Memory:
         )
 
     def change_to(self, new: Memory, source: dict[str, Any]) -> dict[str, Any]:
-        """What a journal must say for this to become ``new``, which has one answer more."""
+        """The journal entry that turns this memory into ``new``, which has one answer more."""
         added = new.shared.keys() - self.shared.keys()
         return {
             "run": new.run,
@@ -124,7 +123,7 @@ Stamp = tuple[tuple[int, int, int] | None, int]
 
 
 class SiteFile:
-    """The file in which a party keeps its memory; without a folder, nothing is kept.
+    """The file in which a party keeps its memory; without a folder nothing is kept.
 
     Parameters
     ----------
@@ -150,7 +149,7 @@ class SiteFile:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Alone on this machine with the folder."""
+        """Hold the lock on the folder, exclusively on this machine."""
         if self.folder is None or fcntl is None:
             yield
             return
@@ -173,7 +172,7 @@ class SiteFile:
         return (about.st_ino, about.st_mtime_ns, about.st_size), length
 
     def changed(self, owner: str) -> tuple[Memory, dict[str, Any]] | None:
-        """Memory and generator, if someone else has written since this object did; else None."""
+        """Memory and generator, if another process has written since this object did; else None."""
         if self.folder is None:
             return None
         now = self._look()
@@ -181,8 +180,8 @@ class SiteFile:
             return None
         if now[0] is None or now[1] < 0:
             raise RuntimeError(
-                f"{self.path} or its journal has disappeared; what was answered can no longer be "
-                "repeated, so this party cannot go on with its run"
+                f"{self.path} or its journal has disappeared; earlier answers can no longer be repeated, so this party "
+                "cannot continue its run"
             )
         state = files.load(self.path)
         memory, source = Memory.from_state(state, owner), state["source"]
@@ -193,7 +192,7 @@ class SiteFile:
         return memory, source
 
     def _changes(self) -> Iterator[dict[str, Any]]:
-        """What the journal says; an unfinished last entry, whose answer never left, is cut off."""
+        """The entries of the journal; an unfinished last entry, whose answer was never sent, is cut off."""
         data = self.journal.read_bytes()
         at = 0
         while at < len(data):
@@ -206,7 +205,7 @@ class SiteFile:
             at += 8 + size
 
     def save(self, state: dict[str, Any]) -> None:
-        """Write everything, and begin a new journal."""
+        """Write everything, and start a new journal."""
         files.save(state, self.path)
         self._write(b"", os.O_TRUNC)
 

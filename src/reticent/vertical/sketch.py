@@ -1,13 +1,12 @@
-"""The public sketch J that every party applies to its own columns before they leave home.
+"""The public sketch J that every party applies to its own columns before they are sent.
 
-Lou and Cheung, private active feature sharing, use a dense Gaussian J; here each record goes to
-``spread`` places with random signs (Kane and Nelson, *Sparser Johnson-Lindenstrauss transforms*,
-the block construction), so that every column of J has norm exactly 1 and no realised norm needs to
-be measured. With at least as many places as records J is the identity: a column travels unsketched,
-under noise of the same size.
+Lou and Cheung use a dense Gaussian J; here each record goes to ``spread`` places with random signs (Kane and Nelson,
+*Sparser Johnson-Lindenstrauss transforms*, the block construction), so that every column of J has norm exactly 1 and no
+realised norm needs to be measured. With at least as many places as records J is the identity: a column is sent
+unsketched, with noise of the same size.
 
-J is public, and all parties must use the same one; it shortens messages and protects nobody.
-Privacy comes from the noise alone.
+J is public, and all parties must use the same one; it shortens messages and protects nothing. Privacy comes from the
+noise alone.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from reticent.compiling import compiled
 from reticent.erm.rounded_sums import UNIT, UNITS, add_one
 
 SPREAD = 4
-"""To how many places a record goes by default."""
+"""Default number of places to which a record goes."""
 
 
 @compiled
 def _add(places, signs, column, total, lost):
-    """``S column`` by Neumaier's summation: what an addition loses is kept apart."""
+    """``S column`` by Neumaier's summation, which keeps the rounding errors of additions separately."""
     for i in range(column.size):
         value = column[i]
         if value == 0.0:
@@ -51,18 +50,19 @@ def _spread_out(places, signs, sketch, out):
 
 
 class SignSketch:
-    """``S`` with entries -1, 0 and 1, and ``J = S / sqrt(spread)``.
+    """The sparse sign matrix ``S`` with entries -1, 0 and 1, and ``J = S / sqrt(spread)``.
 
     Parameters
     ----------
     rows : int
-        The number of records.
+        Number of records.
     size : int
-        How many numbers a sketch has; ``rows`` or more gives the identity.
+        Length of a sketch; ``rows`` or more gives the identity.
     seed : int
-        Public; the same for all parties.
+        Public seed; the same for all parties.
     spread : int
-        To how many places each record goes; divides the sketch into as many blocks.
+        Number of places to which each record goes; the sketch is divided into as many blocks.
+
 
     Examples
     --------
@@ -97,7 +97,7 @@ class SignSketch:
         return total + lost
 
     def rounding(self, bound: float) -> float:
-        """How far rounding moves the sketches of two neighbouring columns apart, at most."""
+        """An upper bound on the difference that rounding makes between the sketches of neighbouring columns."""
         return 2.0 * UNITS * UNIT * self.rows * bound * self.column_norm
 
     def estimate(self, sketch: FloatArray) -> FloatArray:

@@ -1,11 +1,10 @@
-"""How requests reach the parties: the seam between the protocol and whatever carries its bytes.
+"""How requests reach the parties: the interface between the protocol and whatever transports its bytes.
 
 A transport is any object with ``names`` and ``ask``. The one here calls parties in this process;
-:mod:`reticent.vertical.ray` calls Ray actors, and NVIDIA FLARE carries the bytes between organisations.
+:mod:`reticent.vertical.ray` calls Ray actors, and NVIDIA FLARE transports the bytes between organisations.
 
-``ask`` may be repeated. A transport that is not sure whether a request arrived says
-:class:`PartyLost`; the coordinator asks again with the same bytes, and a party answers a repeated
-request with the answer that it gave before.
+``ask`` may be repeated. A transport that is not sure whether a request arrived raises :class:`PartyLost`; the
+coordinator asks again with the same bytes, and a party repeats its answer to a repeated request.
 """
 
 from __future__ import annotations
@@ -18,12 +17,14 @@ if TYPE_CHECKING:
 
 
 class PartyLost(ConnectionError):
-    """A party did not answer. Nothing is lost: the run can be resumed when it is back.
+    """A party did not answer. Nothing is lost: the run can be resumed when the party is back.
 
     Attributes
     ----------
-    name, reason
-        Who, and what is known about why.
+    name : str
+        Name of the party.
+    reason : str
+        What is known about the reason.
     """
 
     def __init__(self, name: str, reason: str) -> None:
@@ -40,7 +41,7 @@ class PartyLost(ConnectionError):
 
 @runtime_checkable
 class Transport(Protocol):
-    """What :class:`reticent.vertical.Coordinator` needs."""
+    """Interface that :class:`reticent.vertical.Coordinator` needs."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -48,25 +49,25 @@ class Transport(Protocol):
         ...
 
     def ask(self, requests: dict[str, bytes]) -> dict[str, bytes]:
-        """Hand each party its request, all at once, and wait for all answers.
+        """Send each party its request, concurrently, and wait for all answers.
 
-        Raises :class:`PartyLost` if one of them is gone.
+        Raises :class:`PartyLost` if one of them does not answer.
         """
         ...
 
 
 class InProcess:
-    """Parties in this process: the default, for experiments and tests.
+    """Parties in this process, for experiments and tests.
 
     Parameters
     ----------
     parties : dict of str to Party
-        In the order of their blocks in the model.
+        Parties by name, in the order of their blocks in the model.
     """
 
     def __init__(self, parties: Mapping[str, Party]) -> None:
         if not parties:
-            raise ValueError("parties must hold at least one party")
+            raise ValueError("parties is empty; it must hold at least one party")
         for name, party in parties.items():
             if not callable(getattr(party, "handle", None)):
                 raise TypeError(

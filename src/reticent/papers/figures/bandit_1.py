@@ -1,12 +1,11 @@
 """[bandit], theorem 1: measured regret of private bandits against the number of plays.
 
-Ene, Nguyen and Vladu, *Projection-Free Bandit Optimization with Privacy Guarantees*, print no numbers;
-their theorem bounds the regret by T^(3/4) up to logarithms. Losses here: linear, of norm 1, random
-around a fixed mean direction; and quadratic, (1/2D) |x - center|^2 around a center that drifts in circles.
+Ene, Nguyen and Vladu, *Projection-Free Bandit Optimization with Privacy Guarantees*, print no numbers; their theorem
+bounds the regret by T^(3/4) up to logarithms. Losses here: linear, of norm 1, random around a fixed mean direction; and
+quadratic, (1/2D) |x - center|^2 around a center that moves in circles.
 
-Regret is shown relative to that of standing still at the center, so a number near 1 is a learner
-that has not begun to learn; its exponent is then near 1 whatever the theorem says about the long
-run.
+Regret is shown relative to that of staying at the center, so a value near 1 is a learner that has not started to learn;
+its exponent is then near 1 whatever the theorem says about long horizons.
 """
 
 from __future__ import annotations

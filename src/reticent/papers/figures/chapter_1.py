@@ -1,12 +1,12 @@
-"""[chapter]: excess empirical risk of all its algorithms against epsilon, beside the lower bounds.
+"""[chapter]: excess empirical risk of all its algorithms against epsilon, with the lower bounds.
 
-Thakurta's *Private Optimization*: exponential mechanism (Theorem 6.5), objective perturbation (6.9), gradient
-descent (6.11), FTRL (6.15), Frank-Wolfe for the LASSO (6.22), and the lower bounds of section 6.5. Natural
-data: logistic regression in the unit ball. Hardest data: linear losses whose sum has norm p/epsilon or
-sqrt(p)/epsilon, the instance of Theorem 6.26.
+Thakurta's *Private Optimization*: exponential mechanism (Theorem 6.5), objective perturbation (6.9), gradient descent
+(6.11), FTRL (6.15), Frank-Wolfe for the LASSO (6.22), and the lower bounds of section 6.5. Natural data: logistic
+regression in the unit ball. Hardest data: linear losses whose sum has norm p/epsilon or sqrt(p)/epsilon, the instance
+of Theorem 6.26.
 
-A lower bound is about the hardest data and up to a constant, which is drawn as 1. On natural data,
-where losses are curved at their minimum, an algorithm may be below it.
+A lower bound is for the hardest data and up to a constant, which is drawn as 1. On natural data, where losses are
+curved at their minimum, an algorithm may be below it.
 """
 
 from __future__ import annotations

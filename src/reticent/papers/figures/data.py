@@ -1,10 +1,8 @@
-"""The real data of the figures: found in a folder, or, where there is none, a bundled set in its place.
+"""The real data of the figures: read from a folder or, if there is none, replaced by a bundled data set.
 
-The folder is what the environment variable RETICENT_DATA names, else ``shared/data`` beside the checkout.
-Every column is scaled by what is publicly known of it, never by what the file holds.
-
-Which data a figure used is part of its settings, so a result made with a stand-in is never taken
-for one made with the real thing.
+The folder is named by the environment variable RETICENT_DATA, else it is ``shared/data`` next to the checkout. Every
+column is scaled by public knowledge about it, never by the content of the file. The data that a figure used are part of
+its settings, so a result made with replacement data is never mistaken for one with the real data.
 """
 
 from __future__ import annotations

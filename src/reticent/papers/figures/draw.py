@@ -1,7 +1,6 @@
 """A stored result as a picture and as plain data.
 
-What is drawn are means over seeds with their standard errors; the seeds decide data and noise
-together.
+The curves are means over seeds with their standard errors; a seed determines data and noise together.
 """
 
 from __future__ import annotations

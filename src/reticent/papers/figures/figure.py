@@ -1,7 +1,7 @@
-"""What a figure is: settings, tasks that can run anywhere, rows of numbers, and panels that show them.
+"""The description of a figure: settings, tasks that can run anywhere, rows of numbers, and panels that show them.
 
-A task is plain data and a figure is named, not passed, so that a task can be sent to another
-process, and settings can be compared with those of a stored result.
+A task is plain data and a figure is referred to by name, so that a task can be sent to another process, and settings
+can be compared with those of a stored result.
 """
 
 from __future__ import annotations

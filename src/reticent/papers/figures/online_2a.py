@@ -1,20 +1,22 @@
 """[online], figure 2 (a): average regret of private online linear regression on synthetic data.
 
-Jain, Kothari and Thakurta, *Differentially Private Online Learning*, appendix G.1: d = 10, T = 100,000,
-alpha = 1, Gaussian features and targets <g, x*> plus noise of 0.01. Rows are scaled to norm at most 1,
-which PQFTL's noise supposes.
+Jain, Kothari and Thakurta, *Differentially Private Online Learning*, appendix G.1: d = 10, T = 100,000, alpha = 1,
+Gaussian features and targets <g, x*> plus noise of 0.01. Rows are scaled to norm at most 1, which the noise of PQFTL
+assumes.
 
-Regret is against ridge regression on all records at once, and alpha multiplies every record's loss,
-so the best decision is strongly pulled to 0.
+Regret is relative to ridge regression on all records at once, and alpha multiplies every record's loss, so the best
+decision is strongly pulled towards 0.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reticent import losses, online
 from reticent.papers.figures.data import FloatArray, shorten
@@ -29,9 +31,54 @@ from reticent.papers.figures.figure import (
     Settings,
     Task,
 )
-from reticent.papers.figures.no_noise import NoNoise
 from reticent.plots.panels import Panel
-from reticent.privacy import Budget
+from reticent.privacy import Budget, Guarantee
+from reticent.sums import Mechanism
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoNoise(Mechanism):
+    """A total that adds nothing; pass it as ``total=NoNoise`` to a learner.
+
+    It needs a budget like any other, since learners tune themselves by it, but promises nothing, and its
+    guarantee says so.
+    """
+
+    forgets = True
+
+    def __post_init__(self) -> None:
+        self._keep(noise_precision="float")
+        super().__post_init__()
+
+    def _check_budget(self) -> None:
+        pass
+
+    def _scale(self, steps: int | None) -> float:
+        return 0.0
+
+    def _promise(self) -> Guarantee:
+        return Guarantee.none("a total without noise, a baseline")
+
+    def variance(self, t: int, steps: int | None) -> float:
+        return 0.0
+
+    def draws(self, steps: int | None, t: int, rows: int) -> int:
+        return rows
+
+    def memory(self, steps: int | None) -> dict[str, NDArray[Any]]:
+        return {}
+
+    def mix(
+        self,
+        steps: int | None,
+        memory: dict[str, NDArray[Any]],
+        fresh: NDArray[Any],
+        t: int,
+        rows: int,
+    ) -> NDArray[Any]:
+        fresh[...] = 0.0
+        return fresh
+
 
 NAME = "online-2a"
 PLAIN = {"weight": 1.0, "damping": 0.0}

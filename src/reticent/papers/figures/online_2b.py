@@ -1,10 +1,9 @@
-"""[online], figure 2 (b), on stand-in streams: average regret of private online linear regression.
+"""[online], figure 2 (b), on replacement data: average regret of private online linear regression.
 
-Jain, Kothari and Thakurta, appendix G.1, used the Year Prediction data (515,345 x 90), of which no whole
-copy could be had. In its place: the arrival delays of 327,346 flights (dimension 26) and the comments on
-60,021 blog posts (dimension 63), or two short bundled streams where these are not at hand.
-
-These are other data, so only the shape of the curves can be compared with the paper's.
+Jain, Kothari and Thakurta, appendix G.1, used the Year Prediction data (515,345 x 90), of which no complete copy was
+available. Instead: the arrival delays of 327,346 flights (dimension 26) and the comments on 60,021 blog posts
+(dimension 63), or two short bundled streams if these are not found. Since the data differ, only the shape of the curves
+can be compared with the paper's.
 """
 
 from __future__ import annotations

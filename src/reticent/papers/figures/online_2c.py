@@ -1,10 +1,9 @@
 """[online], figure 2 (c): accuracy of private online logistic regression on forest cover.
 
-Jain, Kothari and Thakurta, appendix G.2: a tenth of 581,012 records held out, PIGD on the others, mean
-over runs. Without the forest cover data, the Shuttle telemetry that River carries takes its place.
-
-PIGD's privacy rests on a ridge, so its loss has one (0.005) and the other learners' need not have;
-accuracy is of the last decision, which the records held out did not see.
+Jain, Kothari and Thakurta, appendix G.2: a tenth of 581,012 records held out, PIGD on the others, mean over runs.
+Without the forest cover data, the Shuttle telemetry bundled with River is used instead. The privacy of PIGD rests on a
+ridge, so its loss has one (0.005), which the other learners do not need; accuracy is that of the last decision on the
+held-out records.
 """
 
 from __future__ import annotations

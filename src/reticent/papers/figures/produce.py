@@ -1,4 +1,4 @@
-"""Measure a figure again, or take what is stored with the same settings."""
+"""Produce a figure, or load the stored result with the same settings."""
 
 from __future__ import annotations
 

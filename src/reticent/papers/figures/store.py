@@ -1,7 +1,7 @@
-"""A result as data: one JSON file that holds everything, and the same rows as CSV.
+"""A result as data: one JSON file with everything, and the same rows as CSV.
 
-A stored result is used again only if its settings are the same to the last number; then nothing is
-run, and the picture is drawn from the file.
+A stored result is reused only if its settings are exactly equal; then nothing is run, and the picture is drawn from the
+file.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""[vertical], table 1 and corollary 1: block Frank-Wolfe under five samplings, and what the parties send.
+"""[vertical], table 1 and corollary 1: block Frank-Wolfe under five samplings, and the parties' traffic.
 
-Lou and Cheung, *Uplink Communication Efficient Differentially Private Sparse Optimization with Feature-wise
-Distributed Data*: Theorem 1's bound with each row's p_min and expected curvature beside the measured gap;
-bytes from the parties to the server against the number of records; error against epsilon.
+Lou and Cheung, *Uplink Communication Efficient Differentially Private Sparse Optimization with Feature-wise Distributed
+Data*: the bound of Theorem 1 with each row's p_min and expected curvature, and the measured gap; bytes from the parties
+to the server against the number of records; error against epsilon.
 
-Table 1 is about a product of sets and no privacy. The l1 ball of the paper's LASSO is not a
-product; "published" and "corrected" solve the product of smaller balls in it, "ours" the ball.
+Table 1 is about a product of sets and no privacy. The l1 ball of the paper's LASSO is not a product; "published" and
+"corrected" solve the product of smaller balls in it, "ours" the ball.
 """
 
 from __future__ import annotations

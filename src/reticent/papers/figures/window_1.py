@@ -1,11 +1,11 @@
 """[window], table I: measured regret of seven private online learners against the horizon and the window.
 
-Lou and Cheung's table compares bounds; here every row is run on one problem that all of them can solve:
-squared losses with a ridge over an l1 ball, which has a projection and a local linear minimiser.
+Lou and Cheung's table compares bounds; here every row is run on one problem that all of them can solve: squared losses
+with a ridge over an l1 ball, which has a projection and a local linear minimiser.
 
-The first three rows protect a record for ever and the others for W decisions, so at equal epsilon
-they do not promise the same; and the bounds' growth is asymptotic, so where noise is as large as
-the set regret is near linear whatever the bound says.
+The first three rows protect a record for ever and the others for W decisions, so at equal epsilon their guarantees
+differ. The growth of the bounds is asymptotic: if the noise is as large as the set, regret is almost linear whatever
+the bound says.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The five papers' own noise, exactly as printed, and the epsilon that it really gives.
 
-One function per published formula, one file per paper; docs/errata.md tabulates claims against truth.
+There is one function per published formula, and one file per paper; docs/errata.md compares claims with the true
+guarantees.
 """
 
 from reticent.papers.formulas.bandit import (

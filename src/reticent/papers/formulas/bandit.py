@@ -1,11 +1,11 @@
 """The noise of TREEBASEDAGG and PRIVATEBANDIT, as printed by Ene, Nguyen and Vladu.
 
-Theorem 4, Lemma 7 and Lemma 10 of *Projection-Free Bandit Optimization with Privacy Guarantees*;
-docs/errata.md says what is wrong with them.
+Theorem 4, Lemma 7 and Lemma 10 of *Projection-Free Bandit Optimization with Privacy Guarantees*; docs/errata.md lists
+their errors.
 
-The directions are played, hence public, so one record moves one summand of one batch and nothing
-else. The printed noise is sound for the bandit only because its sensitivity counts a whole batch;
-the tree on its own under-protects.
+The directions are played, hence public, so one record changes one summand of one batch and nothing else. The printed
+noise is sound for the bandit only because its sensitivity counts a whole batch; the tree on its own protects less than
+it claims.
 """
 
 from __future__ import annotations

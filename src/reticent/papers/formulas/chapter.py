@@ -1,12 +1,11 @@
 """The noise of private empirical risk minimisation, as printed in Thakurta's chapter.
 
-Algorithms 1 to 4 and 6 of *Private Optimization*; docs/errata.md says what is wrong with them. For
-objective perturbation with Gaussian noise the chapter gives only the order; the constants are those
-of Kifer, Smith and Thakurta (*Private convex empirical risk minimization and high-dimensional
-regression*), which it cites as [KST12].
+Algorithms 1 to 4 and 6 of *Private Optimization*; docs/errata.md lists their errors. For objective perturbation with
+Gaussian noise the chapter gives only the order; the constants are those of Kifer, Smith and Thakurta (*Private convex
+empirical risk minimization and high-dimensional regression*), which it cites as [KST12].
 
-The chapter's neighbours add or remove a record, which is ``"zero-out"`` here. Replacement doubles
-the sensitivity, and that more than doubles epsilon.
+The chapter's neighbours add or remove a record, which is ``"zero-out"`` here. Replacement doubles the sensitivity,
+which more than doubles epsilon.
 """
 
 from __future__ import annotations

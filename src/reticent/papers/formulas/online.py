@@ -1,11 +1,10 @@
 """The noise of perturbed iterates, private sums and averages, as printed by Jain and others.
 
-Algorithms 2 to 7 of *Differentially Private Online Learning*; docs/errata.md says what is wrong
-with them.
+Algorithms 2 to 7 of *Differentially Private Online Learning*; docs/errata.md lists their errors.
 
-The iterates before noise do not use the noise, so all the perturbed iterates together are one
-Gaussian mechanism, and its ratio is the root of the sum of the squared ratios. No composition
-theorem is needed, and the printed noise is ten times too large.
+The iterates before noise do not use the noise, so all the perturbed iterates together are one Gaussian mechanism, whose
+ratio of sensitivity to noise is the root of the sum of the squared ratios. No composition theorem is needed, and the
+printed noise is about ten times too large.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """The noise of feature-distributed Frank-Wolfe, as printed by Lou and Cheung.
 
-The two subroutines, private signed index and private active feature, of *Uplink Communication
-Efficient Differentially Private Sparse Optimization with Feature-Wise Distributed Data*;
-docs/errata.md says what is wrong with them.
+The two subroutines, private signed index and private active feature, of *Uplink Communication Efficient Differentially
+Private Sparse Optimization with Feature-Wise Distributed Data*; docs/errata.md lists their errors.
 
-The printed sketch noise is scaled by 1/n, but Algorithm 2 (line 12) adds it to ``J a`` and not to
-``J a / n``. Added as printed it hides next to nothing.
+The printed sketch noise is scaled by 1/n, but Algorithm 2 (line 12) adds it to ``J a`` and not to ``J a / n``. Added as
+printed it hides almost nothing.
 """
 
 from __future__ import annotations

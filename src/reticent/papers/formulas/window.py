@@ -1,10 +1,10 @@
 """The noise of the window tree mechanism, as printed by Lou and Cheung.
 
-Lemmas 1 and 3, Theorems 1 and 2 of *Projection-free Online Empirical Risk Minimization with
-Privacy-preserving and Privacy Expiration*; docs/errata.md says what is wrong with them.
+Lemmas 1 and 3, Theorems 1 and 2 of *Projection-free Online Empirical Risk Minimization with Privacy-preserving and
+Privacy Expiration*; docs/errata.md lists their errors.
 
-The printed sensitivity ``L + mu D`` is the Lipschitz constant of the surrogate loss. A gradient
-clipped to ``L`` moves by ``L`` (zero-out) or ``2 L`` (replace), whatever ``mu`` and ``D`` are.
+The printed sensitivity ``L + mu D`` is the Lipschitz constant of the surrogate loss. A gradient clipped to ``L`` moves
+by ``L`` (zero-out) or ``2 L`` (replace), whatever ``mu`` and ``D`` are.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""NVIDIA FLARE as the transport of :mod:`reticent.vertical`: columns of different organisations.
+"""NVIDIA FLARE as the transport of :mod:`reticent.vertical`, for columns of different organisations.
 
-Importing this package needs no engine. `site`, `server` and `transport` do, and are loaded by the
-engine's own processes.
+Importing this package does not need the engine. `site`, `server` and `transport` do, and are loaded by the engine's own
+processes.
 """
 
 from reticent.vertical.flare.commands import (

@@ -1,11 +1,9 @@
-"""What a consortium types: make the kits, start the server and the parties, run, read the model.
+"""Operations of a consortium: make the kits, start the server and the parties, run, read the model.
 
-The functions here take plain arguments and print nothing but progress; `reticent vertical` is a thin coat
-over them.
+The functions take plain arguments and print nothing but progress; `reticent vertical` is a thin layer on top of them.
 
-`provision` knows every private key it makes. That is right for a trial on one machine, or where all
-parties trust who runs it; hand each kit over a safe channel and take the `authority` folder off
-line.
+`provision` creates all private keys in one place. That is fine for a trial on one machine, or if all parties trust
+whoever runs it; hand out each kit over a secure channel and take the `authority` folder offline.
 """
 
 from __future__ import annotations
@@ -40,11 +38,11 @@ PARTIES_FILE = "federation.json"
 
 
 class Outcome(dict[str, Any]):
-    """What a run left: plain data, as in the model file, that prints as a person would read it."""
+    """The outcome of a run: plain data, as in the model file, with a readable `print`."""
 
     @property
     def weights(self) -> dict[str, dict[int, float]]:
-        """By party, the weights that are not zero, by the number of the column."""
+        """Nonzero weights by party and by index of the column."""
         return {
             party: {int(column): weight for column, weight in own.items()}
             for party, own in self["weights"].items()
@@ -80,28 +78,27 @@ def provision(
     Parameters
     ----------
     folder
-        New or empty; each kit becomes a folder in it.
+        New or empty folder; each kit becomes a subfolder.
     parties
-        Their names, in the order of their blocks in the model.
+        Names of the parties, in the order of their blocks in the model.
     name
-        The federation's name.
+        Name of the federation. Default: "federation".
     host
-        Where the parties reach the server.
+        Host name under which the parties reach the server. Default: "localhost".
     port
-        On which port.
+        Port of the server. Default: 8002.
     scheme
-        ``"tcp"``, ``"http"`` or ``"grpc"``, all under mutual TLS.
+        ``"tcp"``, ``"http"`` or ``"grpc"``, all with mutual TLS. Default: "tcp".
     analyst
-        Who may start runs.
+        E-mail address of the person who may start runs.
     settings
-        Per party, what would otherwise be said at its first start; see
-        :class:`reticent.vertical.flare.Settings`. For trials on one machine: a real party decides
-        this at home.
+        Settings of each party that it would otherwise state at its first start; see
+        :class:`reticent.vertical.flare.Settings`. For trials on one machine; a real party decides these itself.
 
     Returns
     -------
     dict
-        ``"server"``, the parties and the analyst, each with its kit.
+        Folders of the kits of ``"server"``, of the parties and of the analyst.
     """
     _needs_engine()
     federation = Federation(
@@ -110,7 +107,7 @@ def provision(
     chosen = {party: Settings.of(terms, party) for party, terms in (settings or {}).items()}
     unknown = sorted(set(chosen) - set(federation.parties))
     if unknown:
-        raise ValueError(f"settings are given for {unknown}, which are not among the parties")
+        raise ValueError(f"settings has entries for {unknown}, which are not among the parties")
     kits = make_kits(federation, Path(folder))
     key = secrets.token_bytes(32)
     for party in federation.parties:
@@ -136,15 +133,15 @@ def party(kit: PathLike, *, wait: bool = True, log: PathLike | None = None, **se
     Parameters
     ----------
     kit
-        The folder of its kit.
+        Folder of the party's kit.
     wait
-        Whether to stay until the party is stopped (then its exit status is returned), or to leave
-        it running and return its process.
+        Whether to wait until the party is stopped and return its exit status, or to leave it running and return its
+        process. Default: True.
     log
-        A file for what the engine says; ``None`` shows it.
+        File for the engine's output; None shows it.
     **settings
-        Entries of :class:`reticent.vertical.flare.Settings` to keep in the kit from now on; a party
-        that was started before needs none.
+        Entries of :class:`reticent.vertical.flare.Settings` to store in the kit; not needed for a party that was
+        started before.
     """
     kit = Path(kit)
     check_party(kit, **settings)
@@ -152,7 +149,7 @@ def party(kit: PathLike, *, wait: bool = True, log: PathLike | None = None, **se
 
 
 def check_party(kit: PathLike, **settings: Any) -> Settings:
-    """Change a party's own settings, if any are given, and check them and its data."""
+    """Store a party's own settings, if any are given, and check them and its data."""
     local = Path(kit) / "local"
     given = {name: value for name, value in settings.items() if value is not None}
     for name in {"data", "key"} & set(given):
@@ -187,33 +184,32 @@ def run(
     Parameters
     ----------
     kit
-        The analyst's.
+        Folder of the analyst's kit.
     epsilon
-        What each party is asked to spend; each refuses what its own budget does not allow.
+        Privacy parameter epsilon of the run's budget; each party refuses what its own budget does not allow.
     delta
-        The same.
+        Privacy parameter delta of the run's budget.
     neighbours
-        Whether one record is blanked or replaced.
+        Whether one record is blanked ("zero-out", the default) or replaced ("replace").
     name
-        Of the run; a second run needs a second name.
+        Name of the run; every run needs its own. Default: "run".
     resume
-        Go on with the run of that name, which lost a party; nothing is spent again.
+        Whether to continue the run of that name, which lost a party; nothing is spent again. Default: False.
     model
-        A file for the model; ``None`` only returns it.
+        File for the model; None only returns it.
     parties
-        In the order of their blocks; ``None`` for all that were provisioned.
+        Names of the parties in the order of their blocks; None for all that were provisioned.
     patience
-        Seconds to wait for the parties to connect, and for each answer.
+        Seconds to wait for the parties to connect, and for each answer. Default: 60.
     shown
-        Whether to draw the progress on standard error.
+        Whether to show the progress on standard error. Default: False.
     **terms
-        Further arguments of :meth:`reticent.vertical.Coordinator.run`, such as ``rounds`` and
-        ``radius``.
+        Further arguments of :meth:`reticent.vertical.Coordinator.run`, such as ``rounds`` and ``radius``.
 
     Returns
     -------
     Outcome
-        The model: for each party the columns with a weight, and what the run cost.
+        The model, as nonzero weights by party, and what the run cost.
 
     Raises
     ------
@@ -223,7 +219,7 @@ def run(
     _needs_engine()
     kit = Path(kit)
     if model is not None and not Path(model).absolute().parent.is_dir():
-        raise FileNotFoundError(f"model must be a file in a folder that exists, got {model}")
+        raise FileNotFoundError(f"model must be a file in an existing folder, got {model}")
     if parties is None:
         parties = json.loads((kit / "local" / PARTIES_FILE).read_text())["parties"]
     parties = tuple(parties)
@@ -236,7 +232,7 @@ def run(
         "budget": {"epsilon": budget.epsilon, "delta": budget.delta, "neighbours": neighbours},
         "run": {key: value for key, value in terms.items() if value is not None},
     }
-    # in a terminal a line moves from the first second; how many rounds there are is known once the parties have begun
+    # in a terminal the line moves from the first second; the number of rounds is known once the parties have begun
     with (
         tempfile.TemporaryDirectory() as scratch,
         Progress(f"run {name!r}", shown=shown) as line,
@@ -253,7 +249,7 @@ def run(
 
 
 def weights(kit: PathLike, model: PathLike) -> dict[str, float]:
-    """A party's own part of a model, with the names of its columns, which only it knows."""
+    """A party's own part of a model by column name; only the party knows its column names."""
     _, own, _ = _own_part(Path(kit), model)
     names = Settings.read(Path(kit) / "local").table().names
     return {names[place]: weight for place, weight in own.items()}
@@ -273,23 +269,24 @@ def score(
     Parameters
     ----------
     kit
-        The party's.
+        Folder of the party's kit.
     model
-        The model file of a run.
+        Model file of a run.
     data
-        A table of the people, with the columns of the party's own table, in any order of rows.
+        Table of the people, with the columns of the party's own table, in any order of rows.
     name
-        Of the batch: the same at all parties. A name is good for one batch; the same batch can be written again.
+        Name of the batch, the same at all parties. A name can be used for one batch only; the same batch may be written
+        again.
     out
-        The file.
+        Output file.
     again
-        Whether these people may be scored with a further model. Every model tells one more combination of this
-        party's columns to whoever gets the scores.
+        Whether these people may be scored with another model. Each model reveals one more combination of this party's
+        columns to whoever gets the scores. Default: False.
 
     Returns
     -------
     ScorePart
-        What was written.
+        The masked scores that were written.
     """
     kit = Path(kit)
     if not jobs.NAME.fullmatch(name):
@@ -300,7 +297,7 @@ def score(
     names = settings.table().names
     if outcome["columns"][mine] != len(names):
         raise ValueError(
-            f"the model has {outcome['columns'][mine]} columns for {mine!r}, its table has {len(names)}; use the "
+            f"the model has {outcome['columns'][mine]} columns for {mine!r}, but its table has {len(names)}; use the "
             "model that was learnt from this table"
         )
     people = read_table(Path(data).absolute(), id_column=settings.id_column, columns=names)
@@ -325,27 +322,32 @@ def score(
 
 
 def predict(model: PathLike, parts: Iterable[PathLike]) -> FloatArray:
-    """The predictions for the people of a batch, from all parties' files, in the order of their ids.
+    """The predictions for the people of a batch, from the files of all parties, in the order of their ids.
 
     Parameters
     ----------
     model
-        The model file: its weights must be those that were scored with. A logistic model gives probabilities.
+        Model file with which the parts were scored. A logistic model gives probabilities.
     parts
-        A file of each party.
+        One file per party.
+
+    Returns
+    -------
+    array
+        Predictions.
     """
     outcome = json.loads(Path(model).read_text())
     loaded = [ScorePart.load(Path(part)) for part in parts]
     scores = combined(loaded)
     if loaded[0].model != model_digest(outcome["weights"]):
         raise ValueError(
-            f"the parts are of another model than {model}; use the one that was scored with"
+            f"the parts were computed with another model than {model}; use the model that they were scored with"
         )
     return scipy.special.expit(scores) if outcome.get("loss") == "logistic" else scores
 
 
 def _own_part(kit: Path, model: PathLike) -> tuple[str, dict[int, float], dict[str, Any]]:
-    """Who the party is, its own weights by the number of the column, and the model."""
+    """The name of the party, its own weights by index of the column, and the model."""
     outcome = json.loads(Path(model).read_text())
     mine = json.loads((kit / "startup" / "fed_client.json").read_text())["client"]["fqsn"]
     if mine not in outcome["weights"]:
@@ -355,21 +357,21 @@ def _own_part(kit: Path, model: PathLike) -> tuple[str, dict[int, float], dict[s
 
 
 def _remember(path: Path, part: ScorePart, ids: list[str], again: bool) -> None:
-    """Refuse a name that was used for something else, and a further model for the same people."""
+    """Refuse a name that was used for another batch, and a further model for the same people."""
     kept = json.loads(path.read_text()) if path.exists() else {"batches": {}, "models": {}}
     sent = kept["batches"].get(part.name, part.digest())
     if sent != part.digest():
         raise ValueError(
-            f"name {part.name!r} was used for other scores, and a mask that is used twice hides nothing; choose "
-            "another name, the same at all parties"
+            f"name={part.name!r} was used for other scores, and a mask that is used twice hides nothing; use another "
+            "name, the same at all parties"
         )
     people = hash_ids(ids, len(ids)).hex()
     models = kept["models"].setdefault(people, [])
     if part.model not in models:
         if models and not again:
             raise ValueError(
-                "these people were scored with another model before, and each model tells one more combination of "
-                "this party's columns; say --again to agree to one more"
+                "these people were scored with another model before, and each model reveals one more combination of "
+                "this party's columns; use --again to allow one more"
             )
         models.append(part.model)
     kept["batches"][part.name] = sent
@@ -377,7 +379,7 @@ def _remember(path: Path, part: ScorePart, ids: list[str], again: bool) -> None:
 
 
 def ledger(kit: PathLike) -> Ledger:
-    """A party's own ledger: what its records have lost, run by run, and what is left."""
+    """A party's own ledger: what its records have spent, run by run, and what is left."""
     kit = Path(kit)
     settings = Settings.read(kit / "local")
     path = kit / STATE_FOLDER / "ledger"

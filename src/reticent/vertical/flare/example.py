@@ -1,7 +1,7 @@
-"""Three hospitals' tables about the same patients, drawn at random: each holds other columns.
+"""Synthetic tables of three hospitals about the same patients; each holds other columns.
 
-North measured vital signs and knows the outcome, south has the laboratory, west the history. The
-outcome depends on one or two columns of each. All columns are scaled to [-1, 1].
+North has vital signs and the outcome, south laboratory values, west the history. The outcome depends on one column of
+each. All columns are scaled to [-1, 1].
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ def draw(patients: int, seed: int = 0) -> tuple[dict[str, np.ndarray], np.ndarra
 
 
 def write(folder: Path, patients: int) -> list[str]:
-    """Write the three tables as CSV files, and say what each holds.
+    """Write the three tables as CSV files; returns one line about each.
 
     Parameters
     ----------
     folder : Path
-        Where to; made if it does not exist.
+        Output folder; created if it does not exist.
     patients : int
-        How many rows each table has.
+        Number of rows of each table.
     """
     folder.mkdir(parents=True, exist_ok=True)
     blocks, outcome = draw(patients)

@@ -1,8 +1,8 @@
-"""Run a command, and end it and all that it started as soon as whoever asked for it is gone.
+"""Run a command, and end it with everything it started as soon as the calling process is gone.
 
-Whoever asks holds the other end of the pipe that is standard input here. However that process ends, kill -9 included,
-the pipe closes with it. Without this, a killed `reticent vertical party` would leave the engine running with the
-site's data, and in the way of the next start. Started as a file, so that it imports nothing of the package.
+The caller holds the other end of the pipe that is standard input here. However the caller ends, `kill -9` included, the
+pipe closes. Otherwise a killed `reticent vertical party` would leave the engine running with the site's data and block
+the next start. Executed as a file, so that it imports nothing from the package.
 """
 
 from __future__ import annotations

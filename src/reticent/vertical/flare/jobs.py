@@ -1,8 +1,8 @@
 """A run as a FLARE job: written without code, submitted, followed, and its model fetched.
 
-The engine's own export copies the source of the server and site classes into the job, and a job
-with source is refused by every closed kit. The copies are taken out again; what a job holds is the
-names of installed classes and the analyst's terms.
+The engine's own export copies the source of the server and site classes into the job, and every closed kit refuses a
+job with source code. The copies are removed again; a job contains only names of installed classes and the analyst's
+terms.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def session(kit: Path, patience: float = 30.0) -> Iterator[Any]:
         except Exception as error:
             if time.monotonic() > until:
                 raise RunFailed(
-                    f"no connection to the server within {patience:g} s: {error}. Is it running, "
-                    "and is this kit of the same federation?",
+                    f"no connection to the server within {patience:g} s: {error}. Check that it is running and "
+                    "that this kit belongs to the same federation",
                     "NoConnection",
                 ) from None
             time.sleep(0.3)
@@ -119,9 +119,9 @@ def submit(opened: Any, job: Path) -> str:
 def follow(
     opened: Any, job: str, report: Callable[[Mapping[str, Any]], None], patience: float = 60.0
 ) -> dict[str, Any]:
-    """Report progress until the job has ended; returns what the engine knows about it then.
+    """Report progress until the job has ended; returns the engine's metadata of the job.
 
-    A job that has not begun after `patience` seconds, or that the analyst interrupts, is aborted.
+    A job that has not started after `patience` seconds, or that the analyst interrupts, is aborted.
     """
     until = time.monotonic() + patience
     try:
@@ -181,7 +181,7 @@ def fetch(opened: Any, job: str, meta: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def keep(path: Path, content: Mapping[str, Any] | bytes) -> None:
-    """Write a file at once or not at all, for its owner only; what is not bytes becomes JSON."""
+    """Write a file atomically, readable by its owner only; content that is not bytes is written as JSON."""
     data = content if isinstance(content, bytes) else f"{json.dumps(content, indent=2)}\n".encode()
     draft = path.with_name(path.name + ".new")
     draft.touch(mode=0o600)

@@ -1,12 +1,12 @@
 """Start-up kits for a federation: keys, addresses and the policy that closes each kit.
 
-The keys, certificates and start scripts come from NVIDIA FLARE's own provisioning command; this
-file writes the project it reads and then replaces the permissive policies of the kits it made.
+Keys, certificates and start scripts come from NVIDIA FLARE's own provisioning command; this module writes its project
+file and then replaces the permissive policies of the resulting kits.
 
-The kits as the engine makes them let a job ship Python that runs at every site, let an
-administrator read files there, and forward every unknown entry of `resources.json` to the server.
-So the policy is closed here, kit by kit, and a site's data path and budget live in a file of their
-own (`local/reticent.json`, see `settings`), never in resources.
+With the engine's default kits a job can ship Python code that runs at every site, an administrator can read files
+there, and every unknown entry of `resources.json` is forwarded to the server. Therefore the policy of each kit is
+closed here, and a site's data path and budget are in a separate file (`local/reticent.json`, see `settings`), never in
+resources.
 """
 
 from __future__ import annotations
@@ -37,23 +37,22 @@ _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 
 @dataclass(frozen=True)
 class Federation:
-    """Who takes part, and where the server listens.
+    """The participants of a federation, and the address of its server.
 
     Parameters
     ----------
     name
         Lower-case letters, digits and hyphens; part of file names and certificates.
     parties
-        One name per owner of columns, in the order in which the model lists their blocks.
+        One name per owner of columns, in the order of their blocks in the model.
     host
-        Where the parties reach the server; written into its certificate.
+        Host name under which the parties reach the server; written into its certificate. Default: "localhost".
     port
-        On which port.
+        Port of the server. Default: 8002.
     scheme
-        ``"tcp"``, ``"http"`` (passes proxies) or ``"grpc"``, all under mutual TLS; the first is
-        the quickest.
+        ``"tcp"`` (fastest), ``"http"`` (passes proxies) or ``"grpc"``, all with mutual TLS. Default: "tcp".
     analyst
-        The e-mail address of whoever may submit runs.
+        E-mail address of the person who may submit runs.
 
     Examples
     --------
@@ -76,11 +75,13 @@ class Federation:
         checks.choice(self.scheme, "scheme", ("tcp", "http", "grpc"))
         checks.integer(self.port, "port", low=1, high=65535)
         if len(self.parties) < 1 or len(set(self.parties)) != len(self.parties):
-            raise ValueError(f"parties must be at least one and all different, got {self.parties}")
+            raise ValueError(f"parties must be one or more distinct names, got {self.parties}")
         for party in self.parties:
             _matches(party, "parties", _NAME, "lower-case letters, digits and hyphens")
             if party in (SERVER_FOLDER, self.host):
-                raise ValueError(f"parties must not be called {party!r}: the server is")
+                raise ValueError(
+                    f"parties must not contain {party!r}, which is the server's name; use another name"
+                )
 
     def participants(self) -> list[dict[str, Any]]:
         """The participants as the engine's project file lists them."""
@@ -131,14 +132,14 @@ def make_kits(federation: Federation, folder: Path) -> dict[str, Path]:
 
     Notes
     -----
-    `authority/` keeps the private key of the root certificate and a copy of every other: whoever
-    holds it can pose as anybody. Take it off line once the kits are handed out, or let each site
-    make its own key with `nvflare cert request` and close the kit with :func:`close_kit`.
+    `authority/` holds the private key of the root certificate and a copy of every other key: whoever has it can
+    impersonate anybody. Take it offline once the kits are handed out, or let each site make its own key with
+    `nvflare cert request` and close the kit with :func:`close_kit`.
     """
     folder = folder.absolute()
     if folder.exists() and any(folder.iterdir()):
         raise FileExistsError(
-            f"folder {folder} is not empty; keys are never overwritten: name a new folder"
+            f"folder {folder} is not empty, and keys are never overwritten; use a new folder"
         )
     authority = folder / "authority"
     for part in (folder, authority):
@@ -191,10 +192,10 @@ def close_kit(kit: Path) -> None:
 
 
 def policy(*, is_server: bool) -> dict[str, Any]:
-    """Who may do what at the server or at a site, in the engine's words.
+    """The permissions at the server or at a site, in the engine's terms.
 
-    Nobody may ship code, run a shell command or read a file, whatever the role; `any` for a role
-    would silently include all three.
+    Nobody may ship code, run a shell command or read a file, whatever the role; `any` for a role would silently include
+    all three.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Start a kit's processes with this Python, and end them with all that they started.
+"""Start a kit's processes with this Python, and end them together with everything they started.
 
-A job runs in a process and a session of its own. Ending only the process that was started would
-leave the job's running, with the site's data in it.
+A job runs in its own process and session. Ending only the process that was started would leave the job's process
+running, with the site's data in it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def start(kit: Path, config: str, log: str | os.PathLike[str] | None) -> subproc
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """End a process at once and without a farewell, and all that it started."""
+    """Kill a process and everything it started, at once."""
     guard.end_tree(process)
     if process.pid in _lifelines:
         os.close(_lifelines.pop(process.pid))

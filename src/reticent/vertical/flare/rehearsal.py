@@ -1,7 +1,7 @@
-"""A whole federation on one machine: a rehearsal before three organisations meet, and a test bed.
+"""A whole federation on one machine, as a rehearsal before organisations meet and for tests.
 
-It is the real thing (kits, certificates, one process per participant), only on the loopback device.
-What it does not rehearse is distrust: one folder holds everybody's keys and settings.
+Everything is real (kits, certificates, one process per participant) except the network, which is the loopback device,
+and the distrust: one folder holds everybody's keys and settings.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ class Rehearsal:
     Parameters
     ----------
     folder
-        Where kits and logs go; `kits` in it must not exist yet.
+        Folder for kits and logs; it must not contain `kits` yet.
     settings
-        By party, what it would say at its first start; see
+        Settings of each party, which it would otherwise state at its first start; see
         :class:`reticent.vertical.flare.Settings`.
 
     Attributes
     ----------
     kits : dict of str to Path
+        Folder of each kit.
     processes : dict of str to Popen
-        Those that were started and not killed.
+        Running processes.
 
     Examples
     --------

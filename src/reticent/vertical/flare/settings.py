@@ -1,9 +1,8 @@
-"""What a site decides for itself: its data, its bounds, its budget, and the key of the alignment.
+"""What a site decides for itself: its data, its bounds, its budget, and the alignment key.
 
-All of it sits in one file of the site's own kit, `local/reticent.json`, readable by its owner only.
-
-Nothing here may ever come from a job. A job names classes and hands them arguments, so the class
-that runs at a site takes none and reads this file instead.
+All of it is in one file of the site's own kit, `local/reticent.json`, readable by its owner only. Nothing here may come
+from a job. A job names classes and passes them arguments, so the class that runs at a site takes no arguments and reads
+this file instead.
 """
 
 from __future__ import annotations
@@ -37,32 +36,32 @@ class Settings:
     Parameters
     ----------
     data
-        A table of the site's columns: `.csv`, `.parquet` or `.npz` (see `read_table`).
+        Table of the site's columns: `.csv`, `.parquet` or `.npz` (see `read_table`); an absolute path.
     id_column
-        Which column says who a row is about.
+        Column that identifies the person of a row.
     label_column
-        Which column is to be predicted, if this site holds it.
+        Column to be predicted, if this site holds it.
     columns
-        The columns that may be used, in order; ``None`` for all others. Their names stay here.
+        Columns that may be used, in order; None for all others. Their names stay at the site.
     epsilon
-        What the site's records may lose over all runs together.
+        Privacy parameter epsilon of the site's budget for all runs together.
     delta
-        The same.
+        Privacy parameter delta of the site's budget for all runs together.
     neighbours
-        Whether one record is blanked or replaced.
+        Whether one record is blanked ("zero-out", the default) or replaced ("replace").
     feature_bound
-        Entries of features are clipped to this, in absolute value.
+        Bound to which entries of features are clipped, in absolute value. Default: 1.
     label_bound
-        Labels are clipped to this.
+        Bound to which labels are clipped, in absolute value. Default: 1.
     key
-        A file with the secret that the sites share, and the server does not know, for comparing
-        row ids. Relative names are looked up beside the settings.
+        File with the secret for comparing row ids, which the sites share and the server does not know. Relative paths
+        are relative to the settings.
     largest_request
-        Longer messages are refused unread, in bytes.
+        Longest accepted message, in bytes; longer ones are refused unread.
     noise_precision
-        ``"lattice"``, or ``"float"`` for simulations.
+        ``"lattice"`` (the default), or ``"float"`` for simulations.
     seed
-        For experiments only.
+        Seed of the noise, for experiments only.
 
     Examples
     --------
@@ -97,7 +96,7 @@ class Settings:
 
     @property
     def budget(self) -> Budget:
-        """What this site allows, whatever it is asked."""
+        """The budget that this site allows, whatever it is asked."""
         return Budget(self.epsilon, self.delta, neighbours=self.neighbours)
 
     @classmethod
@@ -110,7 +109,7 @@ class Settings:
         needed = {name for name, field in known.items() if field.default is dataclasses.MISSING}
         missing = sorted(needed - set(content))
         if missing:
-            raise ValueError(f"{where} lacks {missing}; the site itself must say what they are")
+            raise ValueError(f"{where} lacks {missing}; the site itself must state them")
         return cls(**content)
 
     @classmethod
@@ -119,13 +118,13 @@ class Settings:
         path = local / FILE
         if not path.exists():
             raise FileNotFoundError(
-                f"{path} is missing: start the site once with its data and budget, as in "
+                f"{path} is missing: start the site once with its data and budget, for example "
                 "`reticent vertical party KIT --data ... --id-column ... --epsilon ... --delta ...`"
             )
         return cls.of(json.loads(path.read_text()), str(path))
 
     def write(self, local: Path) -> Path:
-        """Keep the settings in a kit's `local` folder, for its owner only."""
+        """Write the settings to a kit's `local` folder, readable by their owner only."""
         path = local / FILE
         draft = path.with_suffix(".new")
         draft.touch(mode=0o600)
@@ -147,7 +146,7 @@ class Settings:
         path = local / self.key
         if not path.exists():
             raise FileNotFoundError(
-                f"the alignment key {path} is missing: copy the one that the sites agreed on there"
+                f"the alignment key {path} is missing: copy the key that the sites share to that place"
             )
         key = path.read_bytes()
         if len(key) < _FEWEST_KEY_BYTES:
@@ -155,14 +154,14 @@ class Settings:
         return key
 
     def check_ledger(self, folder: Path) -> None:
-        """Raise an error if the ledger that the site has kept in `folder` is for another budget."""
+        """Raise an error if the ledger in `folder` belongs to another budget."""
         path = folder / "ledger"
         if path.exists():
             try:
                 Ledger(self.budget, path, adaptive=True)
             except ValueError as error:
                 raise ValueError(
-                    f"epsilon, delta and neighbours cannot change once a ledger is kept: {error}"
+                    f"epsilon, delta and neighbours cannot change once a ledger exists: {error}"
                 ) from None
 
     def party(self, name: str, *, local: Path, folder: Path) -> Party:

@@ -1,9 +1,8 @@
-"""What runs at a site: the party, behind one public method that takes bytes and gives bytes.
+"""What runs at a site: the party, behind one public method that maps bytes to bytes.
 
-This class is named by a job that strangers wrote, and what it publishes may be called by every
-process of that job, other sites included. So it takes no argument, reads the site's own settings,
-answers the server only, and never raises: the engine would send the traceback along. What went
-wrong stands in the site's own log.
+This class is named by a job that others wrote, and every process of that job, including other sites, may call what it
+publishes. So it takes no arguments, reads the site's own settings, answers the server only, and never raises, because
+the engine would send the traceback along. Errors are written to the site's own log.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class Site:
 
     @collab.publish
     def handle(self, request: bytes) -> bytes:
-        """Answer the server's request; whatever is wrong becomes a refusal."""
+        """Answer the server's request; any error becomes a refusal."""
         if not isinstance(request, bytes):
             return _refuse("malformed", f"a request must be bytes, not {type(request).__name__}")
         if len(request) > self._largest:

@@ -1,8 +1,7 @@
-"""A site's own table, read into the arrays that a party takes.
+"""A site's own table, read into the arrays that a party needs.
 
-Rows are put in the order of their ids, as text, because two exports of the same patients seldom
-agree on an order and the protocol needs one. Who is in the table must still be agreed on
-beforehand; the alignment check says whether it was.
+Rows are sorted by their ids as text, because two exports of the same patients rarely agree on an order and the protocol
+needs one. Who is in the table must be agreed on beforehand; the alignment check verifies it.
 """
 
 from __future__ import annotations
@@ -39,13 +38,18 @@ def read_table(
     Parameters
     ----------
     path
-        The file.
+        File to read.
     id_column
-        Who a row is about.
+        Column that identifies the person of a row.
     label_column
-        What is to be predicted.
+        Column to be predicted; None if the table has none.
     columns
-        Which of the others to use, in this order; ``None`` for all of them as they come.
+        Other columns to use, in this order; None for all of them.
+
+    Returns
+    -------
+    Table
+        The table, sorted by id.
     """
     raw = _read(path)
     special = [id_column] if label_column is None else [id_column, label_column]
@@ -53,7 +57,9 @@ def read_table(
     for name in (*special, *names):
         _need(raw, name, path)
     if not names or set(names) & set(special):
-        raise ValueError(f"columns must name at least one, and neither ids nor labels: {names}")
+        raise ValueError(
+            f"columns must name at least one column, and neither ids nor labels, got {names}"
+        )
     ids = _ids(raw, id_column, path)
     order = sorted(range(len(ids)), key=ids.__getitem__)
     features = np.column_stack([_numbers(raw[name], name, path) for name in names])[order]
@@ -73,7 +79,7 @@ def read_ids(path: Path, id_column: str) -> list[str]:
 
 def _read(path: Path) -> dict[str, Any]:
     if not path.exists():
-        raise FileNotFoundError(f"data must be a file that exists, got {path}")
+        raise FileNotFoundError(f"data must be an existing file, got {path}")
     readers = {".csv": _csv, ".parquet": _parquet, ".npz": _npz}
     if path.suffix not in readers:
         raise ValueError(f"data must end in one of {sorted(readers)}, got {path}")
@@ -89,7 +95,9 @@ def _ids(raw: Mapping[str, Any], id_column: str, path: Path) -> list[str]:
     _need(raw, id_column, path)
     ids = [str(value) for value in raw[id_column]]
     if len(set(ids)) != len(ids):
-        raise ValueError(f"column {id_column!r} of {path} names somebody twice")
+        raise ValueError(
+            f"column {id_column!r} of {path} contains an id twice; give each person one row"
+        )
     return ids
 
 
@@ -100,7 +108,7 @@ def _csv(path: Path) -> dict[str, Any]:
         if header is None:
             raise ValueError(f"{path} is empty; its first line must name the columns")
         if len(set(header)) != len(header):
-            raise ValueError(f"{path} names a column twice in its first line")
+            raise ValueError(f"the first line of {path} names a column twice; rename one of them")
         rows = list(lines)
     for number, row in enumerate(rows, start=2):
         if len(row) != len(header):
@@ -127,8 +135,7 @@ def _numbers(values: Sequence[Any], name: str, path: Path) -> NDArray[np.float64
         column = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(
-            f"column {name!r} of {path} holds something that is not a number; encode words and "
-            "fill gaps first"
+            f"column {name!r} of {path} contains a value that is not a number; encode text and fill gaps first"
         ) from None
     if column.ndim != 1 or not np.isfinite(column).all():
         raise ValueError(f"column {name!r} of {path} must hold one finite number per row")

@@ -139,3 +139,33 @@ def test_persons_and_weights():
     weighed = PrivateLinearRegression(1.0, 0.0, **WIDE)
     weighed.fit(X, y, sample_weight=np.linspace(0.0, 1.0, 6000))
     assert weighed.guarantee_.pure <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("count", "solver"), [(6_500, "objective-perturbation"), (8_000, "boosted-statistics")]
+)
+def test_rounds_are_for_tables_on_which_a_smaller_clip_can_be_found(count, solver):
+    """mu = 0.0275 at epsilon = 0.1, and 196 / mu is about 7,100 records: between 139 and 277 over mu."""
+    least = 2.0 * 4.0 * math.sqrt(6.0 / 0.02)
+    few = count * Budget(0.1, 1e-6).mu < math.sqrt(2.0) * least
+    assert few == (solver == "objective-perturbation")
+    X, y = _table(count, 6)
+    model = PrivateLinearRegression(0.1, 1e-6, **WIDE).fit(X, y)
+    assert model.solver_ == solver
+    names = [release.mechanism for release in model.guarantee_.releases]
+    assert ("counts of distances of labels" in names) == (solver == "objective-perturbation")
+    assert model.guarantee_.meets(Budget(0.1, 1e-6))
+
+
+def test_few_records_are_not_far_below_their_mean():
+    """With rounds the mean of these is -0.4 and less; the same records, half of whose variance is explained."""
+    X, y = _table(3_000, 12)
+    scores = {}
+    for solver in ("auto", "boosted-statistics"):
+        scores[solver] = np.mean([
+            PrivateLinearRegression(
+                0.1, 1e-6, solver=solver, **{**WIDE, "label_bounds": (-200.0, 200.0), "random_state": seed}
+            ).fit(X, y).score(X, y)
+            for seed in range(8)
+        ])  # fmt: skip
+    assert scores["auto"] > max(scores["boosted-statistics"], -0.1)

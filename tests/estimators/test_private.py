@@ -109,9 +109,12 @@ def test_auto_goes_by_public_numbers():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 200))
     y = np.clip(X[:, 0], -1, 1)
-    model = PrivateLinearRegression(random_state=0).fit(X, y)
+    model = PrivateLinearRegression(8.0, random_state=0).fit(X, y)
     assert model.solver_ == "boosted-statistics"
     assert "delta > 0" in model.solver_reason_
+    model = PrivateLinearRegression(random_state=0).fit(X, y)
+    assert model.solver_ == "objective-perturbation"
+    assert "few for the budget" in model.solver_reason_
     pure = PrivateLinearRegression(delta=0.0, random_state=0).fit(X, y)
     assert pure.solver_ == "objective-perturbation"
     assert "not small beside" in pure.solver_reason_

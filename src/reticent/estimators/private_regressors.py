@@ -53,6 +53,9 @@ _LIKELY = 1.0 / 3.0
 _RISK = 0.1
 """Share of the loss at zero that noise may cost a fit of centred and scaled labels. Such labels fill their bounds, and
 their variance is at most a quarter of the largest possible; the share lies between a quarter of both."""
+_ROUNDS = 196.0
+"""Rounds of residuals are for tables where n mu is so large: below that noise on their sums of squares hides from them
+how much smaller than labels residuals are (docs/algorithms/sufficient-statistics.md)."""
 _MOST_COLUMNS = 2000
 """Above this number of columns, solving with the matrix of products is too slow."""
 
@@ -116,7 +119,7 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
                 None if too_large(count, X.shape[1]) else self._label_sum(common["budget"], count)
             )
             beside += [level.release] if level else []
-            self._moved = level is not None and self._moves(common["budget"])
+            self._moved = level is not None and self._moves(common["budget"], count, X.shape[1])
             spread = None
             if self._moved:
                 spread = LabelScale.of(common["budget"], count, X.shape[1], self.noise_precision)
@@ -207,7 +210,7 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
         """The noisy sum of the labels, from which the intercept starts; None if it starts from 0."""
         return None
 
-    def _moves(self, budget: Budget) -> bool:
+    def _moves(self, budget: Budget, count: int, columns: int) -> bool:
         """Whether labels are moved by their mean and scaled, where it is released."""
         return False
 
@@ -297,10 +300,10 @@ class PrivateLinearRegression(PrivateRegressor):
         from what they have released.
     solver : str
         "auto", "boosted-statistics", "sufficient-statistics", "adassp", "objective-perturbation" or
-        "gradient-descent". "auto" chooses boosted statistics; if delta = 0, sufficient statistics, provided that the
-        noise leaves A'A useful; otherwise, or with more than 2,000 columns, objective perturbation of Huber's loss. The
-        choice depends on the numbers of records and columns and on the budget only; ``solver_reason_`` says why.
-        Default: "auto".
+        "gradient-descent". "auto" chooses boosted statistics, or objective perturbation if there are few records for
+        the budget; if delta = 0, sufficient statistics, provided that the noise leaves A'A useful; otherwise, or with
+        more than 2,000 columns, objective perturbation of Huber's loss. The choice depends on the numbers of records
+        and columns and on the budget only; ``solver_reason_`` says why. Default: "auto".
     intervals : bool
         Whether to release what :meth:`summary` needs, the sum of squared labels, with a twentieth of the budget. The
         solver is then sufficient statistics, and features are not scaled. Default: False.
@@ -427,9 +430,16 @@ class PrivateLinearRegression(PrivateRegressor):
                 break
         return total if total.deviation <= _TELLING * count else None
 
-    def _moves(self, budget: Budget) -> bool:
-        # rounds find out how large residuals are by themselves, but do not pay where delta = 0
-        return budget.delta == 0.0 and self._free and not self.intervals
+    def _moves(self, budget: Budget, count: int, columns: int) -> bool:
+        # rounds find out how large residuals are by themselves
+        if not self._free or self.intervals:
+            return False
+        rounds = budget.delta > 0.0 and count * budget.mu >= _ROUNDS
+        return (
+            self.solver == OBJECTIVE
+            or budget.delta == 0.0
+            or (self.solver == "auto" and not rounds)
+        )
 
     def summary(self, level: float = 0.95, encoder: Any = None) -> Summary:
         """Coefficients with standard errors and intervals; sampling and privacy errors are listed separately.
@@ -485,6 +495,11 @@ class PrivateLinearRegression(PrivateRegressor):
         """The solver for a table of this shape, and why. Uses public numbers only."""
         if table.columns > _MOST_COLUMNS:
             return OBJECTIVE, f"{table.columns} columns are too many for a matrix of products"
+        if budget.delta > 0.0 and self._moved:
+            return OBJECTIVE, (
+                f"{table.public} {table.unit}s are few for the budget: noise would hide from rounds of residuals how "
+                "small these are"
+            )
         if budget.delta > 0.0:
             return BOOSTED, (
                 "delta > 0: rounds of residuals compose like Gaussian noise, and the noise is proportional to the "

@@ -49,12 +49,20 @@ RIVALS = {
 }
 """Whom each of ours is compared with: the promise is the same."""
 WHY = {
-    "bank": "at one epsilon, against the setting that is best for that measure on the test records; no other measure "
-    "is worse there",
+    "a9a": "the default loss caps what one record can contribute at half of the logistic loss's, which pays where "
+    "noise decides and costs a little where it does not: on three splits at epsilon = 8 and delta = 0 our log loss is "
+    "0.3365, and 0.3341 with `influence=1`",
+    "breast_cancer": "only 426 records to learn from. Over 16 splits at epsilon = 0.5 our AUC is 0.965 and the best "
+    "threshold would give an accuracy of 0.930, where ours gives 0.876: threshold and slope rest on few noisy counts. "
+    "The setting of the rival was chosen on the test records",
     "higgs": "one measure at one epsilon; our log loss is lower",
-    "phishing": "the table has 937 records. At epsilon = 0.1, counts of classes and predictions would be mostly "
-    "noise, so nothing corrects level and scale; above that, probabilities rest on few counts, and only their "
-    "calibration is worse. The setting of the rival was chosen on the test records",
+    "hospital": "one patient in nine belongs to the class. At epsilon = 0.1 the rival's setting, of six, was chosen on "
+    "the test records; at 4 and 8 accuracies are within 0.001 of that of always predicting the majority class. Log loss "
+    "is not worse",
+    "intrusion": "one measure at one epsilon; log loss and accuracy are not worse",
+    "phishing": "only 937 records to learn from. At epsilon = 0.1, counts of classes and predictions would be mostly "
+    "noise, so nothing corrects level and scale; above that, probabilities rest on few counts. AUC and accuracy are "
+    "not worse. The setting of the rival was chosen on the test records",
     "rare cover": "only 70 of 15,000 records belong to the class, and at epsilon = 0.1 the noise is several times what "
     "they contribute: over 40 draws of noise our AUC has mean 0.70 and standard deviation 0.21 (0.52 and 0.23 with "
     "delta = 0). A few short steps of DP-SGD keep the direction of the first gradient, minus the mean of the features, "
@@ -85,6 +93,13 @@ def worse(known: dict[str, Any]) -> list[str]:
     return lines
 
 
+def mean_of(splits: list[list[float]]) -> str:
+    """A measure's mean over tables, and the standard error that splits and noise give it."""
+    errors = [np.var(each, ddof=1) / len(each) for each in splits]
+    mean = np.mean([np.mean(each) for each in splits])
+    return f"{mean:.3f} ± {np.sqrt(np.sum(errors)) / len(splits):.3f}"
+
+
 def averages(known: dict[str, Any]) -> list[str]:
     """Means over tables of the other measures of a classification, as lines of a table."""
     lines = []
@@ -99,7 +114,7 @@ def averages(known: dict[str, Any]) -> list[str]:
                     f"| measure | epsilon | {' | '.join(names)} |",
                     "|:--|--:|" + "--:|" * len(names),
                 ]
-            row = [f"{np.mean([np.mean(cell[name][key]) for cell in cells]):.3f}" for name in names]
+            row = [mean_of([cell[name][key] for cell in cells]) for name in names]
             lines.append(f"| {key} | {epsilon} | {' | '.join(row)} |")
     return [*lines, ""]
 

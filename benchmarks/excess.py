@@ -57,8 +57,8 @@ WHY = {
     "The setting of the rival was chosen on the test records",
     "higgs": "one measure at one epsilon; our log loss is lower",
     "hospital": "one patient in nine belongs to the class. At epsilon = 0.1 the rival's setting, of six, was chosen on "
-    "the test records; at 4 and 8 accuracies are within 0.001 of that of always predicting the majority class. Log loss "
-    "is not worse",
+    "the test records; at 4 and 8 accuracies are within 0.001 of that of always predicting the majority class. Log "
+    "loss is not worse",
     "intrusion": "one measure at one epsilon; log loss and accuracy are not worse",
     "phishing": "only 937 records to learn from. At epsilon = 0.1, counts of classes and predictions would be mostly "
     "noise, so nothing corrects level and scale; above that, probabilities rest on few counts. AUC and accuracy are "

@@ -127,7 +127,7 @@ def test_pairs_lose_no_more_than_they_may():
 def test_most_blocks_are_within_the_units():
     # 128 for a part, 3 for the compensated sum of parts, and the pairs
     assert 128 + 3 + np.log2(blocks.MOST_BLOCKS) + 1 <= rounded_sums.UNITS
-    with pytest.raises(ValueError, match="more than 16777216 blocks"):
+    with pytest.raises(ValueError, match="more than the 16777216 blocks"):
         blocks.ends(2**40, 128)
 
 
@@ -161,7 +161,7 @@ def test_csr_indices_that_are_out_of_order_are_mended_or_refused():
             losses.Logistic(), None, broken, np.ones(2), budget=reticent.Budget(1.0), seed=0
         )
     assert ledger.entries == ()
-    with pytest.raises(ValueError, match="column numbers of a row must grow"):
+    with pytest.raises(ValueError, match="column indices of a row must increase"):
         passes.surveyed(InMemory(broken))
 
 
@@ -193,5 +193,5 @@ def test_single_precision_is_the_same_table():
 def test_records_longer_than_the_loss_allows_are_refused():
     X, y = table()
     records = InMemory(X, y, form=Form(length=2.0), labels_are=IsClass(7))
-    with pytest.raises(ValueError, match="cut to length 2, more than the loss's feature_norm 1"):
+    with pytest.raises(ValueError, match="clipped to norm 2, more than the loss's feature_norm 1"):
         erm.objective_perturbation(losses.Logistic(), None, records, budget=reticent.Budget(1.0))

@@ -330,7 +330,7 @@ def test_states_of_another_kind_or_version_are_refused():
         with pytest.raises(ValueError, match="Tree"):
             kind.from_state(state)
     for wrong in (None, 3, b"bytes", {}, {"kind": "Learner"}):
-        with pytest.raises(ValueError, match="not a state of Tree"):
+        with pytest.raises(ValueError, match="must be a state of Tree"):
             sums.Tree.from_state(wrong)
     with pytest.raises(ValueError, match="version"):
         sums.Tree.from_state({**state, "version": 99})

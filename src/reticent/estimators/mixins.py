@@ -434,7 +434,10 @@ def _refusal(X: Any, said: str) -> str | None:
             "missing ones by a constant that is known without the data: an imputer that is fitted reads private records"
         )
     if said.startswith("Complex data not supported"):
-        return "X must hold real numbers, and something in it is complex; X.real leaves out the imaginary parts"
+        return (
+            "Complex data not supported: X must hold real numbers, and something in it is complex; X.real leaves out "
+            "the imaginary parts"
+        )
     if "could not convert" in said or "could not be promoted" in said:
         where = _named(X, _holds_no_numbers)
         if not where:

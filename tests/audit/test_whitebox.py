@@ -51,6 +51,7 @@ LOOSE = {
     "QuadraticLeader of persons, replace": "twice the longest vector, which no two records are apart",
     "ProjectionFreeBandit, no horizon": "a few rounds of a promise about 2^40 of them",
     "PrivateLinearRegression as it comes, replace": "no two records are far apart in all that is released",
+    "PrivateLinearRegression as it comes, pure, one release": "no record is the worst for all that is released",
     "PrivateLinearRegression of persons as it comes": "a person's records are not the worst for all that is released",
     "objective_perturbation of persons": "slope and curvature are largest at different points",
     "PrivateLogisticRegression of persons": "slope and curvature are largest at different points",

@@ -275,8 +275,8 @@ def test_boosted_is_better_than_one_release_where_residuals_are_small():
     ("changes", "message"),
     [
         ({"rounds": 1}, "rounds"),
-        ({"set": sets.L2Ball(4)}, "no set"),
-        ({"loss": losses.Squared(ridge=0.1)}, "no ridge"),
+        ({"set": sets.L2Ball(4)}, "needs set=None"),
+        ({"loss": losses.Squared(ridge=0.1)}, "without a ridge"),
         ({"calibration": "published"}, "adassp"),
         (
             {"loss": losses.Squared(label_bounds=(-5e-324, 5e-324))},

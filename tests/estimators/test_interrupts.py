@@ -71,7 +71,7 @@ def test_the_same_records_cannot_be_learnt_again(
     np.testing.assert_array_equal(model.coef_, before[0])
     assert model.n_samples_seen_ == before[1]
     for twin in (model, model, pickle.loads(pickle.dumps(model))):
-        with pytest.raises(RuntimeError, match=r"interrupted when .* of 40 records"):
+        with pytest.raises(RuntimeError, match=r"interrupted after .* of 40 records"):
             twin.partial_fit(X[20:], Y[20:])
     assert model.release().partial_fit(X[20:], Y[20:]).n_samples_seen_ == 60
     assert model.fit(X, Y).n_samples_seen_ == 60
@@ -83,7 +83,7 @@ def test_an_interrupt_after_the_last_record(monkeypatch: pytest.MonkeyPatch) -> 
         interrupt(patch, OnlineLogisticRegression, "_publish")
         with pytest.raises(KeyboardInterrupt):
             model.partial_fit(X[20:], Y[20:])
-    with pytest.raises(RuntimeError, match="interrupted when 40 of 40 records"):
+    with pytest.raises(RuntimeError, match="interrupted after 40 of 40 records"):
         model.partial_fit(X[20:], Y[20:])
 
 

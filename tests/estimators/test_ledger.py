@@ -191,5 +191,5 @@ def test_the_file_of_a_ledger_that_is_gone(tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     assert LedgerError.__name__.encode() in done.stderr
-    assert b"is not there" in done.stderr
+    assert b"does not exist" in done.stderr
     assert not (tmp_path / "ledger").exists()

@@ -120,5 +120,5 @@ def test_river_reads_a_field():
     assert hashed.predict_one({"a": 1.0, "who": "bob"}) == hashed.predict_one({"a": 1.0})
     with pytest.raises(ValueError, match="give both, or neither"):
         river.OnlineLinearRegression(person="who")
-    with pytest.raises(ValueError, match="no column 'who'"):
+    with pytest.raises(ValueError, match="need a column 'who'"):
         twin.learn_many(frame.drop(columns="who"), pandas.Series(Y[60:].astype(bool)))

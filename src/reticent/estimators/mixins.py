@@ -387,10 +387,10 @@ def shares(p: FloatArray) -> FloatArray:
 
 
 def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
-    """What `sklearn.utils.validation.validate_data` returns.
+    """The result of `sklearn.utils.validation.validate_data`, with better error messages.
 
-    Its own refusals print cells of private tables, leave it open which column is meant, and advise to fit an imputer,
-    which would read the data.
+    scikit-learn's messages print cells of private tables, do not say which column is meant, and recommend fitting an
+    imputer, which would read the data.
     """
     for name, given in zip(("X", "y"), (X, *y), strict=False):
         checks.refuse_masked(given, name)
@@ -404,24 +404,22 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
 
 
 def real_labels(y: Any) -> NDArray[np.float64]:
-    """Labels of a regression as numbers; the refusal quotes none of them."""
+    """Labels of a regression as numbers; the error message quotes none of them."""
     try:
         return np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(
-            "y must hold numbers; for labels that are words use a classifier"
-        ) from None
+        raise ValueError("y must hold numbers; for labels that are text use a classifier") from None
 
 
 def _refusal(X: Any, said: str) -> str | None:
-    """What is wrong with a table, or None where scikit-learn said it well enough."""
+    """What is wrong with a table, or None if scikit-learn's message is good enough."""
     if isinstance(X, str | os.PathLike):
         return (
             f"X must be a table of numbers, got the path {os.fspath(X)!r}; read it first, with reticent.tables.open or "
             "reticent.tables.read"
         )
     if type(X).__name__ == "LazyFrame":
-        return "X is a query that was not run yet; give X.collect()"
+        return "X is a query that was not run yet; pass X.collect()"
     if said.startswith("Expected 2D array, got 1D array"):
         return (
             "Expected 2D array, got 1D array instead: X has one number per record. Reshape your data: "
@@ -431,7 +429,7 @@ def _refusal(X: Any, said: str) -> str | None:
         where = _named(X, _holds_what_is_not_finite)
         return (
             f"{said.splitlines()[0].rstrip('.')}{where and f' in {where}'}; X must hold finite numbers. Replace "
-            "missing ones by a constant that is known without the data: an imputer that is fitted reads private records"
+            "missing values by a constant that is known without the data: fitting an imputer reads private records"
         )
     if said.startswith("Complex data not supported"):
         return (
@@ -443,7 +441,7 @@ def _refusal(X: Any, said: str) -> str | None:
         if not where:
             return None
         return (
-            f"X must hold numbers; something else is in {where}. Turn text, categories and dates into numbers by "
+            f"X must hold numbers; something else is in {where}. Convert text, categories and dates by "
             "values that are known without the data: OneHotEncoder(categories=[...]), or a schema and "
             "reticent.tables.Encoder"
         )
@@ -465,12 +463,12 @@ def _holds_what_is_not_finite(column: NDArray[Any]) -> bool:
 
 
 def _named(X: Any, wrong: Callable[[NDArray[Any]], bool]) -> str:
-    """The columns that are wrong, in words; nothing where they cannot be told."""
+    """The offending columns, in words; empty if they cannot be determined."""
     if sp.issparse(X):
         return ""
     names = getattr(X, "column_names", None) or getattr(X, "columns", None)
     if names is None:
-        # an array as it is: as objects, a large one would need several times its memory
+        # keep an array's type: as objects, a large one would need several times its memory
         rows = X if isinstance(X, np.ndarray) else np.asarray(X, dtype=object)
         columns = {} if rows.ndim != 2 else dict(enumerate(rows.T))
     else:

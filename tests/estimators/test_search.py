@@ -231,7 +231,7 @@ def test_a_rehearsal_spends_and_fits_nothing() -> None:
     assert model.fit(X, y).guarantee_.curve == promised.curve
     # and it depends on the table's shape only
     assert price(logistic(), np.zeros_like(X), np.zeros_like(y)).curve == promised.curve
-    with pytest.raises(TypeError, match="beforehand"):
+    with pytest.raises(TypeError, match="in advance"):
         price(LogisticRegression(), X, y)
 
 
@@ -410,7 +410,7 @@ def test_dear_own_settings_are_left_out() -> None:
 def test_the_list_of_classes_is_no_candidate() -> None:
     """One label would say whether [0, 1] takes part, and how much all fits cost."""
     X, y = table(300)
-    with pytest.raises(ValueError, match="grid names 'classes'"):
+    with pytest.raises(ValueError, match="grid has the key 'classes'"):
         PrivateSearchCV(logistic(), {"classes": [[0, 1], [0, 1, 2]]}).describe(X, y)
 
 

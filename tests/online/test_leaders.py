@@ -109,7 +109,7 @@ def test_averaged_totals_equal_their_reference(convex, what):
 
 
 def test_averaging_goes_with_the_default_regulariser():
-    with pytest.raises(ValueError, match="leave regularizer out, got 3"):
+    with pytest.raises(ValueError, match="leave out regularizer, got 3"):
         online.FollowTheRegularizedLeader(
             sets.L2Ball(2),
             losses.Logistic(),

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from reticent.vertical import PartyLost, flare, messages
-from reticent.vertical.flare import commands, jobs, kits, server, site, transport
+from reticent.vertical.flare import commands, jobs, kits, server, site
 from reticent.vertical.flare.tables import read_table
 
 from .flare_deployment import PARTIES, settings_for, write_tables
@@ -317,7 +317,7 @@ def engine(monkeypatch: pytest.MonkeyPatch, **failing: int) -> FakeClients:
 
 def test_equal_requests_travel_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = engine(monkeypatch)
-    carrier = transport.FlareTransport(PARTIES)
+    carrier = server.FlareTransport(PARTIES)
     assert carrier.ask(dict.fromkeys(PARTIES, b"a")) == dict.fromkeys(PARTIES, b"A")
     assert carrier.ask({"west": b"w", "north": b"n"}) == {"west": b"W", "north": b"N"}
     assert fake.calls == [(PARTIES, b"a"), (("west",), b"w"), (("north",), b"n")]
@@ -327,19 +327,19 @@ def test_a_lost_answer_is_asked_for_again_with_the_same_bytes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fake = engine(monkeypatch, south=1)
-    carrier = transport.FlareTransport(PARTIES)
+    carrier = server.FlareTransport(PARTIES)
     assert carrier.ask(dict.fromkeys(PARTIES, b"a"))["south"] == b"A"
     assert fake.calls[-1] == (("south",), b"a")
 
 
 def test_a_party_that_stays_away_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     engine(monkeypatch, south=9)
-    carrier = transport.FlareTransport(PARTIES)
+    carrier = server.FlareTransport(PARTIES)
     with pytest.raises(PartyLost, match=r"south.*too late") as caught:
         carrier.ask(dict.fromkeys(PARTIES, b"a"))
     assert caught.value.name == "south"
     with pytest.raises(PartyLost, match="east"):
-        transport.FlareTransport(("north", "east"))
+        server.FlareTransport(("north", "east"))
 
 
 # ---------------------------------------------------------------- the commands

@@ -138,7 +138,7 @@ def test_what_has_no_state_is_refused():
     with pytest.raises(ValueError, match="random_state"):
         drawn.state()
     state = OnlineLinearRegression().partial_fit(X, X[:, 0]).state()
-    with pytest.raises(ValueError, match="not a state of OnlineLogisticRegression"):
+    with pytest.raises(ValueError, match="must be a state of OnlineLogisticRegression"):
         OnlineLogisticRegression.from_state(state)
     with pytest.raises(ValueError, match="version"):
         OnlineLinearRegression.from_state(state | {"version": 99})

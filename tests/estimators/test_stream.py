@@ -149,7 +149,7 @@ def test_horizon_is_kept_and_nothing_is_learnt_beyond_it():
     stream = Stream(plan("softmax", horizon=15))
     stream.learn(X[:10], labels[:10])
     before = stream.weights.copy()
-    with pytest.raises(ValueError, match="5 of the horizon of 15 are left"):
+    with pytest.raises(ValueError, match="5 of horizon=15 are left"):
         stream.learn(X[10:], labels[10:])
     np.testing.assert_array_equal(stream.weights, before)
     stream.learn(X[10:15], labels[10:15])

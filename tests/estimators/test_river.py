@@ -138,7 +138,7 @@ def test_whole_numbers_and_booleans_are_numbers():
     np.testing.assert_array_equal(read.one({"a": 2**70}), [2.0**70, 0.0])
     np.testing.assert_array_equal(Declared(["a"]).one({"a": 3.0, "z": 9.0}), [3.0])
     np.testing.assert_array_equal(Declared(["a"]).one({}), [0.0])
-    with pytest.raises(TypeError, match=r"'a' must be a number .* of 1329 bits"):
+    with pytest.raises(TypeError, match=r"'a' must be a number .* of type int"):
         read.one({"a": 10**400})
 
 
@@ -168,7 +168,7 @@ def test_a_frame_may_lack_columns_and_have_others():
     model = OnlineLogisticRegression(features=["a", "b"], seed=0)
     model.learn_many(pd.DataFrame({"b": [1, 2], "z": [5.0, 6.0]}), pd.Series([True, False]))
     assert model.clipped.records == 2
-    with pytest.raises(TypeError, match="'a' must be a number"):
+    with pytest.raises(TypeError, match=r"'a' must be a number .* of type"):
         model.learn_many(pd.DataFrame({"a": ["x", "y"]}), pd.Series([True, False]))
 
 

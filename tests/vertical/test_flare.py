@@ -311,7 +311,7 @@ class Results:
 
 def engine(monkeypatch: pytest.MonkeyPatch, **failing: int) -> FakeClients:
     fake = FakeClients(failing)
-    monkeypatch.setattr(transport, "collab", fake)
+    monkeypatch.setattr(server, "collab", fake)
     return fake
 
 

@@ -260,9 +260,8 @@ def _numbers(values: Any, found: list[Any], names: Sequence[Any]) -> FloatArray:
 
 
 def _refusal(name: Any, value: Any) -> TypeError:
-    large = isinstance(value, int) and value.bit_length() > 1024
-    shown = f"an integer of {value.bit_length()} bits" if large else repr(value)
+    """The error message names the type of the value, not the value, which is private."""
     return TypeError(
-        f"feature {name!r} must be a number that fits into a double, got {shown}; encode text and missing values "
-        "first, or leave the feature out of the record"
+        f"feature {name!r} must be a number that fits into a double, got a value of type {type(value).__name__}; "
+        "encode text and missing values first, or leave the feature out of the record"
     )

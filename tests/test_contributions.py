@@ -418,7 +418,7 @@ def test_online_estimators(name, dim, norm):
 def test_tables_of_private_estimators(dim, norm, form):
     model = reticent.PrivateLogisticRegression(feature_norm=norm, classes=[0, 1])
     model._set_units(None, None, None, Source(0))
-    table = model._table(form(rows_for(dim)), None, None, 1.0)
+    table = model._table(form(rows_for(dim)), None, 1.0)
     rows = table.rows.form.applied(table.rows.rows)
     rows = rows.toarray() if sp.issparse(rows) else rows
     for row in rows:

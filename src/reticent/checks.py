@@ -13,7 +13,6 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
@@ -98,7 +97,8 @@ def check_whole(rows: Any) -> None:
     rows : array or sparse matrix
         The rows; anything else is not checked.
     """
-    if sp.issparse(rows):
+    sparse = sys.modules.get("scipy.sparse")  # predicting must not import SciPy
+    if sparse is not None and sparse.issparse(rows):
         for part in (rows.data, rows.indices, rows.indptr) if rows.format == "csr" else ():
             check_whole(part)
         return

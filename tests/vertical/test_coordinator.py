@@ -446,7 +446,7 @@ def test_misaligned_rows_are_an_error_and_cost_nothing(make_party):
     swapped = [1, 0, *range(2, 400)]
     for changes in ({"ids": swapped}, {"key": bytes(16)}, {"ids": [f"{k}" for k in range(400)]}):
         parties = {"north": make_party(), "east": make_party("east", slice(4, 8), **changes)}
-        with pytest.raises(ValueError, match=r"rows of 'east'.*same order"):
+        with pytest.raises(ValueError, match=r"rows of 'east'.*their order"):
             Coordinator(InProcess(parties)).run(budget=BIG)
         assert all(party.spent is None for party in parties.values())
 

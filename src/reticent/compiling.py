@@ -35,7 +35,7 @@ import numba
 import numpy as np
 from numba import carray, types
 from numba.core.bytecode import FunctionIdentity
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic, overload, register_jitable
 
 from reticent.compile_notice import watch
 
@@ -45,7 +45,7 @@ except ImportError:  # Windows: folders are not locked there, and so never remov
     fcntl = None  # type: ignore[assignment]
 
 _PACKAGE = Path(__file__).parent
-__all__ = ["COMPILED", "carray", "compiled", "pointer", "specialised"]
+__all__ = ["COMPILED", "HeadStart", "carray", "compiled", "plain", "pointer", "specialised"]
 
 _settings: Any = numba.config
 COMPILED = not _settings.DISABLE_JIT
@@ -70,6 +70,38 @@ def _as_pointer(context, address):
 
 
 pointer: Any = intrinsic(_as_pointer)
+
+plain: Any = register_jitable
+"""Decorator of a function of numbers that compiled functions may call, and that Python runs as it is."""
+
+
+class HeadStart:
+    """What a process may do without a compiled kernel, which takes up to a second to compile.
+
+    Small amounts of work are done in another way, slower but at once. Both ways give the same result to the last bit,
+    since which one is taken depends on what the process has done before.
+
+    Parameters
+    ----------
+    most : int
+        The work that is done without the kernel, in units of the caller's; then the kernel is used.
+
+    Examples
+    --------
+    >>> start = HeadStart(100)
+    >>> start.covers(60), start.covers(60), start.covers(40)
+    (True, False, True)
+    """
+
+    def __init__(self, most: int) -> None:
+        self.left = most if COMPILED else 0
+
+    def covers(self, work: int) -> bool:
+        """Whether this much work is left without the kernel; if so, it is counted as done."""
+        if work > self.left:
+            return False
+        self.left -= work
+        return True
 
 
 def compiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:

@@ -14,6 +14,7 @@ import pytest
 from mpmath import mp, mpf
 from scipy import stats
 
+from reticent.compiling import HeadStart
 from reticent.noise import exact, extended, lattice
 from reticent.noise.source import Source
 
@@ -60,6 +61,11 @@ def nearest(value):
 def sixty_digits():
     with mp.workdps(60):
         yield
+
+
+@pytest.fixture(autouse=True)
+def by_kernels(monkeypatch):
+    monkeypatch.setattr(lattice, "_start", HeadStart(0))
 
 
 def draw(sampler, source, scales, dim):
@@ -338,6 +344,45 @@ def test_the_three_paths_agree(monkeypatch):
         assert (a == b).all()
 
 
+SHAPES = [(0, 3), (1, 1), (3, 1), (1, 3), (3, 3), (5, 7), (700, 60)]
+
+
+@pytest.mark.parametrize(("rows", "dim"), SHAPES)
+@pytest.mark.parametrize("largest", [0.0, 0.3, 50.0, 2.0**25, 2.0**30, 2.0**31 - 1])
+@pytest.mark.parametrize("sampler", [lattice.gaussian, lattice.laplace, lattice.gamma])
+def test_the_first_draws_are_those_of_the_kernels(monkeypatch, sampler, largest, rows, dim):
+    if sampler is lattice.gamma:
+        largest, rows = min(largest, 2.0**26), min(rows, 40)
+    scales = largest * np.random.default_rng(0).uniform(0.5, 1.0, rows)
+
+    def drawn():
+        source = Source(seed=33)
+        return [*draw(sampler, source, scales, dim).reshape(-1), *source.words(3)]
+
+    by_kernels = drawn()
+
+    def fail(*arguments):
+        raise AssertionError("a kernel was called")
+
+    monkeypatch.setattr(lattice, "_start", HeadStart(2**62))
+    for kernel in ("_gaussian_kernel", "_laplace_kernel", "_gamma_kernel"):
+        monkeypatch.setattr(lattice, kernel, fail)
+    assert drawn() == by_kernels
+
+
+def test_the_kernels_take_over_after_the_first_draws(monkeypatch):
+    calls = []
+    honest = lattice._gaussian_kernel
+    monkeypatch.setattr(
+        lattice, "_gaussian_kernel", lambda *given: calls.append(0) or honest(*given)
+    )
+    monkeypatch.setattr(lattice, "_start", HeadStart(100))
+    for count in (60, 60, 40, 1):
+        draw(lattice.gaussian, Source(seed=34), [1e6], count)
+        calls.append(count)
+    assert calls == [60, 0, 60, 40, 0, 1]
+
+
 def test_a_long_double_without_long_functions_settles_nothing(monkeypatch):
     assert extended._is_wide() == (extended._UNIT < 1)
     monkeypatch.setattr(np, "log", lambda x: np.longdouble(float(mpmath.log(float(x)))))
@@ -379,7 +424,7 @@ def test_each_row_has_its_own_scale(sampler):
     assert (np.abs(ratio - 1) < 6 * 1.5 / np.sqrt(1000)).all()
 
 
-@pytest.mark.parametrize(("rows", "dim"), [(1, 1), (3, 1), (1, 3), (3, 3), (5, 7), (2, 4), (0, 3)])
+@pytest.mark.parametrize(("rows", "dim"), SHAPES[:-1])
 def test_odd_sizes_use_the_same_words_for_the_same_numbers(rows, dim):
     """A pair may straddle two rows with different scales; an odd one out is dropped."""
     scales = 2.0 ** (10 + np.arange(rows))

@@ -10,7 +10,9 @@ import threading
 
 import numpy as np
 import pytest
+from randomgen import AESCounter
 
+from reticent.noise import source as source_module
 from reticent.noise.source import Source, generation
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
@@ -264,3 +266,16 @@ def test_a_seeded_source_repeats_itself_whatever_is_asked_between():
     two.ratchet()
     two.state()
     assert (one.words(4) == two.words(4)).all()
+
+
+def test_round_keys_are_those_of_the_standard():
+    """FIPS 197, appendix A.1, and the generator's own schedule of random keys."""
+    key = bytes.fromhex("2b7e151628aed2a6abf7158809cf4f3c")
+    known = "d014f9a8c9ee2589e13f0cc8b6630ca6"
+    assert source_module._round_keys([key])[0].tobytes()[-16:].hex() == known
+    keys = [np.random.default_rng(k).bytes(16) for k in range(100)]
+    for key, rounds in zip(keys, source_module._round_keys(keys), strict=True):
+        ours = AESCounter(key=0)
+        source_module._rekey(ours, rounds)
+        theirs = AESCounter(key=int.from_bytes(key, "little"))
+        assert (ours.random_raw(5) == theirs.random_raw(5)).all()

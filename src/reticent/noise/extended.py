@@ -37,7 +37,8 @@ def _is_wide() -> bool:
 
 # 32 units in the last place of a 64-bit mantissa, whose functions are good to one or two. It is no smaller for a longer
 # mantissa, because a word leaves its angle uncertain by 2 pi / 2^64. Infinite if there is no such type.
-_UNIT = 2.0**-58 if _is_wide() else float("inf")
+IS_WIDE = _is_wide()
+_UNIT = 2.0**-58 if IS_WIDE else float("inf")
 _PI = 4 * np.arctan(_wide(1))
 
 

@@ -9,7 +9,8 @@ floating-point numbers reveal nothing (Mironov 2012). See docs/lattice.md.
 Each kernel turns uniform words into double-precision numbers whose error it bounds, rounds them, and lists the draws
 whose rounding the bound does not settle. The bound has room for some 16 units in the last place beyond what a
 mathematical library promises or the kernel's own series lose. ``reticent.noise.extended`` and ``reticent.noise.exact``
-settle the listed draws, so the result is always the rounding of the exact real number.
+settle the listed draws, so the result is always the rounding of the exact real number. They settle the first draws of
+a process without the kernels, because these take a second to compile.
 
 A word is the leading 64 bits of a real uniform, not a number on a grid.
 
@@ -23,7 +24,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.compiling import compiled
+from reticent.compiling import HeadStart, compiled
 from reticent.noise import exact, extended
 from reticent.noise.source import Source
 
@@ -33,6 +34,11 @@ IntArray = NDArray[np.int64]
 # double precision settles all but about 1e-5 of the draws.
 STEPS = 2.0**30
 GAMMA_STEPS = 2.0**26  # a vector's error grows with its dimension
+
+# Numbers that are settled without kernels, which takes 0.3 us each. Each vector of the Gamma distribution counts as
+# several numbers more, because settling it takes a loop in Python.
+_start = HeadStart(2**17 if extended.IS_WIDE else 0)
+_ROW = 256
 
 _WORD = 2.0**-64
 _ANGLE = math.pi * 2.0**-63
@@ -160,11 +166,13 @@ def gaussian(source: Source, scales: NDArray[np.float64], out: IntArray) -> None
     """Fill rows with rounded Gaussians; row i has a standard deviation of ``scales[i]`` lattice steps."""
     size = out.size
     words = source.words(size + size % 2)
-    doubtful = np.empty(size // 2 + 1, np.int64)
-    count = _gaussian_kernel(words, scales, out, doubtful)
-    if count:
+    if _start.covers(size):
+        at = np.arange(0, size, 2)
+    else:
+        doubtful = np.empty(size // 2 + 1, np.int64)
+        at = doubtful[: _gaussian_kernel(words, scales, out, doubtful)]
+    if at.size:
         flat, dim = out.reshape(-1), out.shape[1]
-        at = doubtful[:count]
         pairs = words.reshape(-1, 2)[at // 2]
         last = len(scales) - 1  # for an odd size, the second number of the last pair is discarded
         pair_scales = scales[np.minimum([at // dim, (at + 1) // dim], last)].T
@@ -199,10 +207,12 @@ def _laplace_kernel(words, scales, out, doubtful):
 def laplace(source: Source, scales: NDArray[np.float64], out: IntArray) -> None:
     """Fill rows with rounded Laplace numbers; row i has a scale of ``scales[i]`` lattice steps."""
     words = source.words(out.size)
-    doubtful = np.empty(out.size, np.int64)
-    count = _laplace_kernel(words, scales, out, doubtful)
-    if count:
-        at = doubtful[:count]
+    if _start.covers(out.size):
+        at = np.arange(out.size)
+    else:
+        doubtful = np.empty(out.size, np.int64)
+        at = doubtful[: _laplace_kernel(words, scales, out, doubtful)]
+    if at.size:
         rows, columns = np.divmod(at, out.shape[1])
         rounded, settled = extended.laplace(words[at], scales[rows])
         for k in np.flatnonzero(~settled).tolist():
@@ -268,9 +278,12 @@ def gamma(source: Source, scales: NDArray[np.float64], out: IntArray) -> None:
     pairs = (dim + 1) // 2
     width = 2 * pairs + dim
     words = source.words(rows * width)
-    doubtful = np.empty(rows, np.int64)
-    count = _gamma_kernel(words, scales, out, doubtful)
-    for row in doubtful[:count].tolist():
+    if _start.covers(rows * _ROW + out.size):
+        at = np.arange(rows)
+    else:
+        doubtful = np.empty(rows, np.int64)
+        at = doubtful[: _gamma_kernel(words, scales, out, doubtful)]
+    for row in at.tolist():
         mine = words[row * width : (row + 1) * width]
         direction, radius, scale = mine[: 2 * pairs], mine[2 * pairs :], float(scales[row])
         rounded = extended.gamma_vector(direction, radius, dim, scale)

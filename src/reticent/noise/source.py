@@ -82,25 +82,24 @@ def _substitutions() -> NDArray[np.uint8]:
 _BOX = _substitutions()
 
 
-@compiled
-def _schedules(keys, box):
+_TURNED = np.array([13, 14, 15, 12])
+
+
+def _schedules(keys: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """The round keys of AES-128 (FIPS 197, section 5.2) for each row of 16 bytes."""
-    rounds = np.empty((len(keys), 176), np.uint8)
-    for row in range(len(keys)):
-        out = rounds[row]
-        # not a slice, which takes seconds to compile because of its error message
-        for i in range(16):
-            out[i] = keys[row, i]
-        constant = np.uint8(1)
-        for at in range(16, 176, 4):
-            first = at % 16 == 0
-            for i in range(4):
-                byte = box[out[at - 4 + (i + 1) % 4]] if first else out[at - 4 + i]
-                out[at + i] = out[at - 16 + i] ^ byte
-            if first:
-                out[at] ^= constant
-                constant = np.uint8((constant << 1) ^ (0x1B if constant & 0x80 else 0))
-    return rounds
+    rounds = np.empty((11, len(keys), 16), np.uint8)
+    words = rounds.view(np.uint32)
+    rounds[0] = keys
+    constant = 1
+    for number in range(1, 11):
+        first = _BOX.take(rounds[number - 1].take(_TURNED, axis=1))
+        first[:, 0] ^= constant
+        row = words[number]
+        row[...] = words[number - 1]
+        row[:, :1] ^= first.view(np.uint32)
+        np.bitwise_xor.accumulate(row, axis=1, out=row)
+        constant = constant << 1 ^ (0x11B if constant & 0x80 else 0)
+    return rounds.transpose(1, 0, 2).reshape(-1, 176)
 
 
 _AHEAD = 16  # intervals whose keys are computed at a time
@@ -111,7 +110,7 @@ _FRESH = AESCounter(
 
 def _round_keys(keys: list[bytes]) -> list[NDArray[np.uint64]]:
     rows = np.frombuffer(b"".join(keys), np.uint8).reshape(-1, 16)
-    return list(_schedules(rows, _BOX).view(np.uint64))
+    return list(_schedules(rows).view(np.uint64))
 
 
 def _rekey(generator: AESCounter, rounds: NDArray[np.uint64]) -> None:

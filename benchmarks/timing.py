@@ -17,6 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from reticent.compiling import compile_at_once
+
+compile_at_once()  # one round to warm up is then enough
+
 SPREAD = 0.15  # no ratio is printed with more, unless its time ran out
 PROCESSES = 3  # that make a table of times
 MOST_PROCESSES = 6  # where a ratio has not settled

@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 import reticent
-from reticent import bandit, erm, losses, online, sets, sums
+from reticent import bandit, compiling, erm, losses, online, sets, sums
 from reticent.estimators import river
 
 
@@ -94,6 +94,7 @@ def solvers() -> None:
 
 if __name__ == "__main__":
     start = time.perf_counter()
+    compiling.compile_at_once()
     totals()
     choices()
     learners()

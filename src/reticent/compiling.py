@@ -35,9 +35,10 @@ import numba
 import numpy as np
 from numba import carray, types
 from numba.core.bytecode import FunctionIdentity
-from numba.extending import intrinsic, overload, register_jitable
+from numba.extending import intrinsic, overload
 
 from reticent.compile_notice import watch
+from reticent.interpreting import Kernel, compile_at_once, twin_of_factory
 
 try:
     import fcntl
@@ -45,7 +46,7 @@ except ImportError:  # Windows: folders are not locked there, and so never remov
     fcntl = None  # type: ignore[assignment]
 
 _PACKAGE = Path(__file__).parent
-__all__ = ["COMPILED", "HeadStart", "carray", "compiled", "plain", "pointer", "specialised"]
+__all__ = ["COMPILED", "Kernel", "carray", "compile_at_once", "compiled", "pointer", "specialised"]
 
 _settings: Any = numba.config
 COMPILED = not _settings.DISABLE_JIT
@@ -71,40 +72,14 @@ def _as_pointer(context, address):
 
 pointer: Any = intrinsic(_as_pointer)
 
-plain: Any = register_jitable
-"""Decorator of a function of numbers that compiled functions may call, and that Python runs as it is."""
 
-
-class HeadStart:
-    """What a process may do without a compiled kernel, which takes up to a second to compile.
-
-    Small amounts of work are done in another way, slower but at once. Both ways give the same result to the last bit,
-    since which one is taken depends on what the process has done before.
-
-    Parameters
-    ----------
-    most : int
-        The work that is done without the kernel, in units of the caller's; then the kernel is used.
-
-    Examples
-    --------
-    >>> start = HeadStart(100)
-    >>> start.covers(60), start.covers(60), start.covers(40)
-    (True, False, True)
-    """
-
-    def __init__(self, most: int) -> None:
-        self.left = most if COMPILED else 0
-
-    def covers(self, work: int) -> bool:
-        """Whether this much work is left without the kernel; if so, it is counted as done."""
-        if work > self.left:
-            return False
-        self.left -= work
-        return True
-
-
-def compiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+def compiled(
+    function: Callable[..., Any] | None = None,
+    *,
+    patience: float = 0.0,
+    meanwhile: Callable[..., Any] | None = None,
+    **options: Any,
+) -> Any:
     """Compile a function of arrays and numbers. It runs without holding the interpreter's lock.
 
     A compiled function may use constants and other compiled functions, but only from files that themselves use this
@@ -115,6 +90,12 @@ def compiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     function : callable, optional
         The function to compile. If omitted, a decorator is returned, so both ``@compiled`` and
         ``@compiled(fastmath=...)`` work.
+    patience : float
+        Seconds that a process may interpret the function before it is compiled, which takes up to several seconds. Not
+        for functions that need 64-bit integers to wrap around, pointers, or linear algebra, which is not the same to
+        the last bit in Python, nor for those that are compiled with ``fastmath``.
+    meanwhile : callable, optional
+        What is called for that long in place of interpreting the function.
     **options
         Passed on to :func:`numba.njit`. ``nogil`` and ``cache`` are set here.
 
@@ -129,7 +110,9 @@ def compiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:
         The function closes over something other than integers, which cannot be cached.
     """
     if function is None:
-        return lambda decorated: compiled(decorated, **options)
+        return lambda decorated: compiled(
+            decorated, patience=patience, meanwhile=meanwhile, **options
+        )
     chosen = None if _settings.DISABLE_JIT else folder()
     cells = [cell.cell_contents for cell in function.__closure__ or ()]
     if not all(isinstance(cell, int) for cell in cells):
@@ -138,16 +121,26 @@ def compiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:
         )
     if cells:  # machine code finds functions by name, and a factory's kernels all have the same
         function.__qualname__ += "".join(f"_{int(cell)}" for cell in cells)
+    made, mark = None, None
     if chosen is not None:
         if cells:  # numba would keep all of them in one index, which concurrent writers can corrupt
             chosen /= _digest(repr(cells).encode())
+        mark = (
+            chosen
+            / f"{_digest(function.__module__.encode(), function.__qualname__.encode())}.compiled"
+        )
         # Another thread may reload numba's settings meanwhile, so check where the cache was really placed.
         for _ in range(3):
             with _cache_in(chosen), contextlib.suppress(RuntimeError):
                 cached = numba.njit(nogil=True, cache=True, **options)(function)
                 if chosen in Path(str(cached.stats.cache_path)).parents:
-                    return cached
-    return numba.njit(nogil=True, **options)(function)
+                    made = cached
+                    break
+    if made is None:
+        made, mark = numba.njit(nogil=True, **options)(function), None
+    if patience and COMPILED:
+        return Kernel(made, patience, meanwhile, mark)
+    return made
 
 
 def specialised(factory: Callable[..., Any]) -> Any:
@@ -181,6 +174,7 @@ def specialised(factory: Callable[..., Any]) -> Any:
         made = make(*(kind.literal_value for kind in kinds))
         return lambda *kinds: made
 
+    twin_of_factory(make)
     return make
 
 

@@ -14,7 +14,6 @@ import pytest
 from mpmath import mp, mpf
 from scipy import stats
 
-from reticent.compiling import HeadStart
 from reticent.noise import exact, extended, lattice
 from reticent.noise.source import Source
 
@@ -63,9 +62,16 @@ def sixty_digits():
         yield
 
 
+KERNELS = {
+    name: getattr(lattice, name)
+    for name in ("_gaussian_kernel", "_laplace_kernel", "_gamma_kernel")
+}
+
+
 @pytest.fixture(autouse=True)
 def by_kernels(monkeypatch):
-    monkeypatch.setattr(lattice, "_start", HeadStart(0))
+    for name, kernel in KERNELS.items():
+        monkeypatch.setattr(lattice, name, getattr(kernel, "machine_code", kernel))
 
 
 def draw(sampler, source, scales, dim):
@@ -317,26 +323,16 @@ def test_the_three_paths_agree(monkeypatch):
 
     usual = everything()
 
-    def nothing_settled(kernel, units):
+    def nothing_settled(kernel):
         def run(words, scales, out, doubtful):
             kernel(words, scales, out, doubtful)
-            count = units(out)
-            doubtful[:count] = np.arange(count) * (2 if kernel is gaussian_kernel else 1)
             out[:] = -(2**62)
-            return count
+            return lattice._none_settled(words, scales, out, doubtful)
 
         return run
 
-    gaussian_kernel = lattice._gaussian_kernel
-    monkeypatch.setattr(
-        lattice,
-        "_gaussian_kernel",
-        nothing_settled(gaussian_kernel, lambda out: (out.size + 1) // 2),
-    )
-    monkeypatch.setattr(
-        lattice, "_laplace_kernel", nothing_settled(lattice._laplace_kernel, lambda out: out.size)
-    )
-    monkeypatch.setattr(lattice, "_gamma_kernel", nothing_settled(lattice._gamma_kernel, len))
+    for name in KERNELS:
+        monkeypatch.setattr(lattice, name, nothing_settled(getattr(lattice, name)))
     for a, b in zip(usual, everything(), strict=True):
         assert (a == b).all()
     monkeypatch.setattr(extended, "_UNIT", float("inf"))
@@ -361,26 +357,15 @@ def test_the_first_draws_are_those_of_the_kernels(monkeypatch, sampler, largest,
 
     by_kernels = drawn()
 
-    def fail(*arguments):
-        raise AssertionError("a kernel was called")
-
-    monkeypatch.setattr(lattice, "_start", HeadStart(2**62))
-    for kernel in ("_gaussian_kernel", "_laplace_kernel", "_gamma_kernel"):
-        monkeypatch.setattr(lattice, kernel, fail)
+    for name in KERNELS:
+        monkeypatch.setattr(lattice, name, lattice._none_settled)
     assert drawn() == by_kernels
 
 
-def test_the_kernels_take_over_after_the_first_draws(monkeypatch):
-    calls = []
-    honest = lattice._gaussian_kernel
-    monkeypatch.setattr(
-        lattice, "_gaussian_kernel", lambda *given: calls.append(0) or honest(*given)
-    )
-    monkeypatch.setattr(lattice, "_start", HeadStart(100))
-    for count in (60, 60, 40, 1):
-        draw(lattice.gaussian, Source(seed=34), [1e6], count)
-        calls.append(count)
-    assert calls == [60, 0, 60, 40, 0, 1]
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_first_draws_are_not_left_to_interval_arithmetic(name):
+    """Without a long double, every draw of a stand-in would take a millisecond."""
+    assert bool(getattr(KERNELS[name], "patience", 0.0)) == extended.IS_WIDE
 
 
 def test_a_long_double_without_long_functions_settles_nothing(monkeypatch):

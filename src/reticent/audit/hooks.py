@@ -25,7 +25,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.checks import FloatArray
-from reticent.compiling import HeadStart
 from reticent.noise import lattice, release, selection
 from reticent.noise.source import Source
 from reticent.online import OnlineLearner, schedules
@@ -183,8 +182,7 @@ def _patches(
     found.append((process, "_float_draws", _float_draws(recorder, process._float_draws)))
     found.append((release, "_float_noise", _float_noise(recorder, release._float_noise)))
     found.append((selection, "_select", _select(recorder, selection._select)))
-    # the kernels below the samplers, from the first draw on: a scale counts as it reached them
-    found.append((lattice, "_start", HeadStart(0)))
+    # the kernels below the samplers: a scale counts as it reached them
     for target, kernel, places in (
         (lattice, "_gaussian_kernel", {"scales": 1}),
         (lattice, "_laplace_kernel", {"scales": 1}),

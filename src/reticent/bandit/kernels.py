@@ -19,7 +19,7 @@ from reticent.noise.door import cut, fill, largest_square
 from reticent.sets.kernels import linear_minimizer_inplace, project_inplace
 
 
-@compiled
+@compiled(patience=0.5)
 def normalise(rows):
     """Scale each row to length one."""
     for r in range(rows.shape[0]):
@@ -34,7 +34,7 @@ def normalise(rows):
             rows[r, 0] = 1.0
 
 
-@compiled
+@compiled(patience=0.5)
 def take(u, w, factor, watch, pending, limit, per_step):
     """Add one record, clipped as a vector and truncated to the lattice; w is its deviation in [-1, 1].
 
@@ -87,7 +87,7 @@ def conditional_gradient(kind):
     Of min 1/2 ||y - center||^2 + <slope, y>, with step sizes 2 / (i + 2).
     """
 
-    @compiled
+    @compiled(patience=0.5)
     def take_steps(params, center, slope, y, first, count, g, vertex):
         for i in range(first, first + count):
             for j in range(y.size):
@@ -127,7 +127,7 @@ def move_and_place(y, vertex, gamma, center, slope, g, base, radius, directions,
     return True
 
 
-@compiled
+@compiled(patience=0.5)
 def place_one(base, radius, directions, row, out):
     place(base, radius, directions[row], out)
 
@@ -136,7 +136,7 @@ def place_one(base, radius, directions, row, out):
 def ask(kind):
     """A kernel for one step of the conditional gradient, unless i is negative, and for the point to play."""
 
-    @compiled
+    @compiled(patience=0.5)
     def ask_one(params, center, slope, y, i, g, vertex, base, radius, directions, row, out):
         if i >= 0:
             conditional_gradient(kind)(params, center, slope, y, i, 1, g, vertex)
@@ -168,7 +168,7 @@ def batch(form):
     ``counts`` says which of them count; if it is empty, all do.
     """
 
-    @compiled
+    @compiled(patience=0.5)
     def play_batch(
         scale, A, base, radius, directions, U, baseline, clip, factor, watch, counts, pending,
         limit, per_step, losses,
@@ -199,7 +199,7 @@ def projected(form, kind):
     ``counts`` says which records count; if it is empty, all do.
     """
 
-    @compiled
+    @compiled(patience=0.5)
     def play_rounds(
         scale, A, params, center, shrink, basis, radius, directions, U, baseline, clip, factor, before, base,
         schedule, first, counts, pending, limit, per_step, total, noise, step, x, released, wait, every, pages, losses,

@@ -35,6 +35,7 @@ UNIT = 2.0**-53
 
 _BLOCK = 128
 _NONE = np.empty(0)
+_SMALL = 2**16  # blocks of at most so many numbers may be summed without compiling
 _CHUNK = 2**17  # numbers that are copied and measured at a time, so that they stay in the cache
 
 
@@ -50,23 +51,26 @@ def add_one(total, lost, j, value):
     total[j] = new
 
 
-@compiled
+@compiled(patience=0.5)
 def _add(total, lost, value):
     for j in range(total.size):
         add_one(total, lost, j, value[j])
 
 
-@compiled
+@compiled(patience=0.5)
 def _add_rows(total, lost, rows):
     for i in range(rows.shape[0]):
         _add(total, lost, rows[i])
 
 
 @specialised
-def _slopes(kind):
-    """Compile the sum of a block's rows times their slopes, into ``work[0]``; ``work`` is three rows of zeros."""
+def _slopes(kind, in_any_order):
+    """Compile the sum of a block's rows times their slopes, into ``work[0]``; ``work`` is three rows of zeros.
 
-    @compiled
+    Inner products are added in any order, which is faster, or from left to right, which can be interpreted.
+    """
+
+    @compiled(patience=0.0 if in_any_order else 0.5)
     def sum_slopes(A, y, weights, x, params, bound, form, work):
         columns, dim = A.shape[1], x.size
         scale, length, constant = form
@@ -81,12 +85,15 @@ def _slopes(kind):
                 # scale first and multiply later: the compiler must not form the square from row and scale separately
                 for j in range(columns):
                     row[j] = A[i, j] * scale
-                z, square = door.dot_and_square_in_any_order(row, x, columns)
+                if in_any_order:
+                    z, square = door.dot_and_square_in_any_order(row, x, columns)
+                else:
+                    z, square = door.dot_and_square(row, x, columns)
                 if not square <= most:
                     door.cut(A, i, scale, length, room, first)
                     for j in range(columns):
                         row[j] = room[0, j]
-                    z = door.dot_and_square_in_any_order(row, x, columns)[0]
+                    z = door.dot_and_square(row, x, columns)[0]
                 if dim > columns:
                     z += constant * x[columns]
                 slope = kernels.dphi(kind)(params, z, y[i])
@@ -115,7 +122,8 @@ def summed_slopes(
         np.nan_to_num(np.clip(found, -bound, bound, out=found), copy=False, nan=0.0)
         return weighted(block, found * block.weights if block.weights.size else found)
     work = np.zeros((3, x.size))
-    _slopes(kind)(block.rows, block.labels, block.weights, x, params, bound, _numbers(block), work)
+    add = _slopes(kind, int(block.rows.size > _SMALL))
+    add(block.rows, block.labels, block.weights, x, params, bound, _numbers(block), work)
     return work[0]
 
 
@@ -125,7 +133,7 @@ def _numbers(block: Block) -> tuple[float, float, float]:
     return 1.0 / form.unit, form.length, form.constant
 
 
-@compiled
+@compiled(patience=0.5)
 def _formed(A, start, form, factors, out):
     """Write rows in their form times their factors, without rows of factor 0; returns how many were written."""
     columns, dim = A.shape[1], out.shape[1]
@@ -147,7 +155,7 @@ def _formed(A, start, form, factors, out):
     return count
 
 
-@compiled
+@compiled(patience=0.5)
 def _survey(A, form):
     scale, length, _ = form
     most = door.largest_square(length)
@@ -163,7 +171,7 @@ def _survey(A, form):
     return clipped, refused, first
 
 
-@compiled
+@compiled(patience=0.5)
 def _sparse_survey(indptr, data, form):
     scale, length, _ = form
     clipped, refused, first = 0, 0, 0
@@ -186,7 +194,7 @@ def survey(block: Block) -> tuple[int, int, int]:
     return _survey(block.rows, _numbers(block))
 
 
-@compiled
+@compiled(patience=0.5)
 def _structure(indptr, indices, columns):
     """Whether the indices of every row increase and are below the number of columns."""
     for i in range(indptr.size - 1):
@@ -200,7 +208,7 @@ def _structure(indptr, indices, columns):
     return True
 
 
-@compiled
+@compiled(patience=0.5)
 def _sparse_predictors(indptr, indices, data, x, form, columns, out):
     scale, length, constant = form
     room = np.empty(np.max(np.diff(indptr)) if out.size else 0)
@@ -252,7 +260,7 @@ def formed(
         yield start, room[:count]
 
 
-@compiled
+@compiled(patience=0.5)
 def _sparse(indptr, indices, data, weights, form, total, lost):
     scale, length, constant = form
     room = np.empty(np.max(np.diff(indptr)) if weights.size else 0)

@@ -60,7 +60,7 @@ def _softplus(m: float) -> float:
 def phi(kind):
     """A kernel ``(params, z, y)``: the loss of predicting z when the label is y."""
 
-    @compiled
+    @compiled(patience=0.3)
     def loss(params: FloatArray, z: float, y: float) -> float:
         if kind == LOGISTIC:
             return _softplus(y * z)
@@ -105,7 +105,7 @@ def phi(kind):
 def dphi(kind):
     """A kernel ``(params, z, y)``: the derivative in z; at a kink, a subgradient."""
 
-    @compiled
+    @compiled(patience=0.3)
     def slope(params: FloatArray, z: float, y: float) -> float:
         if kind == LOGISTIC:
             return -y * _sigmoid(-y * z)
@@ -134,7 +134,7 @@ def dphi(kind):
 def d2phi(kind):
     """A kernel ``(params, z, y)``: the second derivative in z; at a kink, that of one side."""
 
-    @compiled
+    @compiled(patience=0.3)
     def curvature(params: FloatArray, z: float, y: float) -> float:
         if kind == LOGISTIC:
             s = _sigmoid(-abs(z))
@@ -250,7 +250,7 @@ def implicit_scalar(kind):
 def phi_all(kind):
     """A kernel ``(params, z, y)``: phi of every pair."""
 
-    @compiled
+    @compiled(patience=0.3)
     def values(params: FloatArray, z: FloatArray, y: FloatArray) -> FloatArray:
         out = np.empty(z.shape[0])
         for i in range(z.shape[0]):
@@ -264,7 +264,7 @@ def phi_all(kind):
 def dphi_all(kind):
     """A kernel ``(params, z, y)``: phi' of every pair."""
 
-    @compiled
+    @compiled(patience=0.3)
     def slopes(params: FloatArray, z: FloatArray, y: FloatArray) -> FloatArray:
         out = np.empty(z.shape[0])
         for i in range(z.shape[0]):
@@ -278,7 +278,7 @@ def dphi_all(kind):
 def d2phi_all(kind):
     """A kernel ``(params, z, y)``: phi'' of every pair."""
 
-    @compiled
+    @compiled(patience=0.3)
     def curvatures(params: FloatArray, z: FloatArray, y: FloatArray) -> FloatArray:
         out = np.empty(z.shape[0])
         for i in range(z.shape[0]):
@@ -295,7 +295,7 @@ def phi_mean(kind):
     It is summed in blocks, so that half a million terms lose no digits.
     """
 
-    @compiled
+    @compiled(patience=0.3)
     def mean(params: FloatArray, z: FloatArray, y: FloatArray) -> float:
         n = z.shape[0]
         total = 0.0

@@ -32,7 +32,7 @@ _FAINT = 1e-290
 _LOW, _HIGH = 1e-140, 1e150
 
 
-@compiled
+@compiled(patience=0.5)
 def margin(dim):
     """A bound, with room to spare, on the relative error of a measured length."""
     return (dim + 16) * 2.0**-52
@@ -150,9 +150,21 @@ def dot_and_copy(rows, r, x, out):
     return product, (b0 + b1) + (b2 + b3)
 
 
+@compiled
+def dot_and_square(row, x, columns):
+    """<row, x> over the first columns and their sum of squares, added from left to right."""
+    product = 0.0
+    square = 0.0
+    for i in range(columns):
+        w = row[i]
+        product += w * x[i]
+        square += w * w
+    return product, square
+
+
 @compiled(fastmath={"reassoc", "contract"})
 def dot_and_square_in_any_order(row, x, columns):
-    """<row, x> over the first columns and their sum of squares, for bounds that hold for any order of summation."""
+    """`dot_and_square` for bounds that hold for any order of summation; up to three times faster."""
     product = 0.0
     square = 0.0
     for i in range(columns):
@@ -299,7 +311,7 @@ def finite(values):
     return total == 0.0
 
 
-@compiled
+@compiled(patience=0.5)
 def bounded_rows(rows, scale, limit, out):
     """`bounded_row` for all rows; return how many were clipped, and how many were refused and are now zero."""
     clipped = 0
@@ -315,7 +327,7 @@ def bounded_rows(rows, scale, limit, out):
     return clipped, refused
 
 
-@compiled
+@compiled(patience=0.5)
 def count_beyond(rows, limit):
     """The number of rows beyond the limit, without keeping copies of them.
 
@@ -329,7 +341,7 @@ def count_beyond(rows, limit):
     return beyond
 
 
-@compiled
+@compiled(patience=0.5)
 def bounded_sparse_rows(indptr, data, scale, limit, out):
     """`bounded_rows` for the entries of a CSR matrix without duplicates."""
     clipped = 0
@@ -362,6 +374,7 @@ __all__ = [
     "count_beyond",
     "cut",
     "dot_and_copy",
+    "dot_and_square",
     "dot_and_square_in_any_order",
     "fill",
     "finite",

@@ -24,7 +24,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.compiling import HeadStart, compiled
+from reticent.compiling import compiled
 from reticent.noise import exact, extended
 from reticent.noise.source import Source
 
@@ -35,10 +35,10 @@ IntArray = NDArray[np.int64]
 STEPS = 2.0**30
 GAMMA_STEPS = 2.0**26  # a vector's error grows with its dimension
 
-# Numbers that are settled without kernels, which takes 0.3 us each. Each vector of the Gamma distribution counts as
-# several numbers more, because settling it takes a loop in Python.
-_start = HeadStart(2**17 if extended.IS_WIDE else 0)
-_ROW = 256
+# How long draws are settled without kernels. A normal number counts as 5 us and takes less than one; a vector of the
+# Gamma distribution takes three times as long as it counts, because it is settled by a loop in Python.
+_PATIENCE = 1.0 if extended.IS_WIDE else 0.0
+_GAMMA_PATIENCE = 0.1 if extended.IS_WIDE else 0.0
 
 _WORD = 2.0**-64
 _ANGLE = math.pi * 2.0**-63
@@ -109,9 +109,15 @@ def _turns(words, pairs, cosines, sines):
         sines[i] = -y if (quarter & _BIT_1) != 0 else y
 
 
+def _none_settled(words, scales, out, doubtful):
+    """In place of a kernel: list all draws, pairs of draws, or rows."""
+    doubtful[:] = np.arange(doubtful.size)
+    return doubtful.size
+
+
 # error_model="numpy": if the logarithm of a uniform is unbounded (a word of zeros), or it is rounded to 1 so that the
 # radius is 0 (a word of ones), the error bound must become infinite, so that the draw is settled elsewhere, not raise.
-@compiled(error_model="numpy")
+@compiled(error_model="numpy", patience=_PATIENCE, meanwhile=_none_settled)
 def _gaussian_kernel(words, scales, out, doubtful):
     rows, dim = out.shape
     flat = out.reshape(-1)
@@ -157,7 +163,7 @@ def _gaussian_kernel(words, scales, out, doubtful):
             flat[size - 1] = np.int64(xs[whole])
         for i in range(pairs):
             if not short[i] < 0.5:
-                doubtful[count] = start + 2 * i
+                doubtful[count] = start // 2 + i
                 count += 1
     return count
 
@@ -166,14 +172,12 @@ def gaussian(source: Source, scales: NDArray[np.float64], out: IntArray) -> None
     """Fill rows with rounded Gaussians; row i has a standard deviation of ``scales[i]`` lattice steps."""
     size = out.size
     words = source.words(size + size % 2)
-    if _start.covers(size):
-        at = np.arange(0, size, 2)
-    else:
-        doubtful = np.empty(size // 2 + 1, np.int64)
-        at = doubtful[: _gaussian_kernel(words, scales, out, doubtful)]
-    if at.size:
+    doubtful = np.empty(words.size // 2, np.int64)
+    count = _gaussian_kernel(words, scales, out, doubtful)
+    if count:
         flat, dim = out.reshape(-1), out.shape[1]
-        pairs = words.reshape(-1, 2)[at // 2]
+        pairs = words.reshape(-1, 2)[doubtful[:count]]
+        at = 2 * doubtful[:count]
         last = len(scales) - 1  # for an odd size, the second number of the last pair is discarded
         pair_scales = scales[np.minimum([at // dim, (at + 1) // dim], last)].T
         rounded, settled = extended.gaussian_pairs(pairs, pair_scales)
@@ -184,7 +188,7 @@ def gaussian(source: Source, scales: NDArray[np.float64], out: IntArray) -> None
             flat[i : i + 2] = rounded[k, : size - i]
 
 
-@compiled(error_model="numpy")
+@compiled(error_model="numpy", patience=_PATIENCE, meanwhile=_none_settled)
 def _laplace_kernel(words, scales, out, doubtful):
     rows, dim = out.shape
     count = 0
@@ -207,12 +211,10 @@ def _laplace_kernel(words, scales, out, doubtful):
 def laplace(source: Source, scales: NDArray[np.float64], out: IntArray) -> None:
     """Fill rows with rounded Laplace numbers; row i has a scale of ``scales[i]`` lattice steps."""
     words = source.words(out.size)
-    if _start.covers(out.size):
-        at = np.arange(out.size)
-    else:
-        doubtful = np.empty(out.size, np.int64)
-        at = doubtful[: _laplace_kernel(words, scales, out, doubtful)]
-    if at.size:
+    doubtful = np.empty(out.size, np.int64)
+    count = _laplace_kernel(words, scales, out, doubtful)
+    if count:
+        at = doubtful[:count]
         rows, columns = np.divmod(at, out.shape[1])
         rounded, settled = extended.laplace(words[at], scales[rows])
         for k in np.flatnonzero(~settled).tolist():
@@ -220,7 +222,7 @@ def laplace(source: Source, scales: NDArray[np.float64], out: IntArray) -> None:
         out[rows, columns] = rounded
 
 
-@compiled(error_model="numpy")
+@compiled(error_model="numpy", patience=_GAMMA_PATIENCE, meanwhile=_none_settled)
 def _gamma_kernel(words, scales, out, doubtful):
     rows, dim = out.shape
     pairs = (dim + 1) // 2
@@ -278,12 +280,9 @@ def gamma(source: Source, scales: NDArray[np.float64], out: IntArray) -> None:
     pairs = (dim + 1) // 2
     width = 2 * pairs + dim
     words = source.words(rows * width)
-    if _start.covers(rows * _ROW + out.size):
-        at = np.arange(rows)
-    else:
-        doubtful = np.empty(rows, np.int64)
-        at = doubtful[: _gamma_kernel(words, scales, out, doubtful)]
-    for row in at.tolist():
+    doubtful = np.empty(rows, np.int64)
+    count = _gamma_kernel(words, scales, out, doubtful)
+    for row in doubtful[:count].tolist():
         mine = words[row * width : (row + 1) * width]
         direction, radius, scale = mine[: 2 * pairs], mine[2 * pairs :], float(scales[row])
         rounded = extended.gamma_vector(direction, radius, dim, scale)

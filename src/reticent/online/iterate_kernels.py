@@ -213,7 +213,7 @@ def release(set_kind):
 def play(inner, loss_kind, set_kind):
     """A kernel that plays one record after another, and writes down the decision every so many records."""
 
-    @compiled
+    @compiled(patience=1.0)
     def play_records(
         A, labels, gaps, bounds, loss_params, knobs, set_params, noise, steps, memory, wait, every,
         decisions, losses,
@@ -297,7 +297,7 @@ def observe(inner, loss_kind, set_kind):
     Returns False, and changes nothing, if it is not.
     """
 
-    @compiled
+    @compiled(patience=1.0)
     def observe_one(
         v, label, longest, bounds, loss_params, knobs, set_params, noise, steps, row, memory,
     ):  # fmt: skip

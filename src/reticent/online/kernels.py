@@ -239,7 +239,7 @@ def play(rule, set_kind, loss_kind):
     """The loop: play one record after another, and write down the decision every so many records."""
     fixed = int(rule == LOCAL_LINEAR_FIXED)
 
-    @compiled
+    @compiled(patience=1.0)
     def play_records(
         A, labels, gaps, loss_params, knobs, set_params, total, noise, memory, wait, every, decisions, losses,
     ):  # fmt: skip
@@ -366,7 +366,7 @@ def update(rule, set_kind):
     It returns -1, and changes nothing, if the gradient is not finite.
     """
 
-    @compiled
+    @compiled(patience=1.0)
     def update_one(gradient, knobs, total, noise, row, memory):
         if not door.finite(gradient):
             return -1
@@ -384,7 +384,7 @@ def observe(rule, set_kind, loss_kind):
     It returns -1, and changes nothing, if the record is not.
     """
 
-    @compiled
+    @compiled(patience=1.0)
     def observe_one(a, label, loss_params, knobs, total, noise, row, memory):
         if not dot(a, a) <= knobs[FEATURE_NORM] * knobs[FEATURE_NORM] * (1.0 - 1e-12):
             return -1

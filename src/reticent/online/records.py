@@ -29,7 +29,7 @@ FloatArray = NDArray[np.float64]
 NO_GAPS = np.zeros(0, np.uint8)
 
 
-@compiled
+@compiled(patience=0.3)
 def longest(A):
     """The largest squared norm of a row; nan if an entry is not finite."""
     most = 0.0

@@ -17,6 +17,7 @@ from typing import Any
 
 import uvicorn
 
+from reticent.compiling import compile_at_once
 from reticent.privacy import Budget
 from reticent.service import chain, kernels, logs, made_up, runners
 from reticent.service.app import make_app
@@ -41,7 +42,8 @@ _JUMP = 60.0  # seconds by which a clock that jumps is told from one that is cor
 
 
 def warm() -> None:
-    """Compile the kernels that streams need."""
+    """Compile the kernels that streams need, and others when they are first called."""
+    compile_at_once()
     kernels.warm()
     number, truth = {"type": "number", "bounds": [0, 1]}, {"type": "boolean"}
     several = {"type": "category", "values": ["a", "b", "c"]}

@@ -54,7 +54,7 @@ def _norm(x: FloatArray) -> float:
 # -------------------------------------------------------------------- projections
 
 
-@compiled
+@compiled(patience=0.3)
 def project_l2_ball(radius: float, x: FloatArray) -> None:
     norm = _norm(x)
     if norm > radius:
@@ -62,20 +62,20 @@ def project_l2_ball(radius: float, x: FloatArray) -> None:
             x[i] = x[i] / norm * radius
 
 
-@compiled
+@compiled(patience=0.3)
 def project_box(params: FloatArray, x: FloatArray) -> None:
     for i in range(x.size):
         x[i] = min(max(x[i], params[i]), params[x.size + i])
 
 
-@compiled
+@compiled(patience=0.3)
 def project_simplex(mass: float, x: FloatArray, work: FloatArray) -> None:
     shift, threshold = simplex_threshold(x, mass, work)
     for i in range(x.size):
         x[i] = max((x[i] - shift) - threshold, 0.0)
 
 
-@compiled
+@compiled(patience=0.3)
 def project_l1_ball(radius: float, x: FloatArray, work: FloatArray) -> None:
     total = 0.0
     for i in range(x.size):
@@ -93,7 +93,7 @@ def project_l1_ball(radius: float, x: FloatArray, work: FloatArray) -> None:
 def project_inplace(kind):
     """A kernel ``(params, x, work)`` that replaces x by its projection; ``work`` has at least ``2 * dim`` places."""
 
-    @compiled
+    @compiled(patience=0.3)
     def project(params: FloatArray, x: FloatArray, work: FloatArray) -> None:
         if kind == L2BALL:
             project_l2_ball(params[0], x)
@@ -123,7 +123,7 @@ def _project_block(last):
     """A kernel that projects onto a set whose kind, at most ``last``, is known only at run time."""
     before = last - 1
 
-    @compiled
+    @compiled(patience=0.3)
     def project(kind: int, params: FloatArray, x: FloatArray, work: FloatArray) -> None:
         if kind == last:
             project_inplace(last)(params, x, work)
@@ -140,7 +140,7 @@ def _project_block(last):
 def linear_minimizer_inplace(kind):
     """A kernel ``(params, g, out)`` that writes into ``out`` a point of the set that minimises ``<g, point>``."""
 
-    @compiled
+    @compiled(patience=0.3)
     def minimize(params: FloatArray, g: FloatArray, out: FloatArray) -> None:
         dim = g.size
         if kind == L2BALL:
@@ -190,7 +190,7 @@ def _minimize_block(last):
     """A kernel that minimises over a set whose kind, at most ``last``, is known only at run time."""
     before = last - 1
 
-    @compiled
+    @compiled(patience=0.3)
     def minimize(kind: int, params: FloatArray, g: FloatArray, out: FloatArray) -> None:
         if kind == last:
             linear_minimizer_inplace(last)(params, g, out)
@@ -203,14 +203,14 @@ def _minimize_block(last):
 # -------------------------------------------------------------------- local linear minimisers
 
 
-@compiled
+@compiled(patience=0.3)
 def local_whole_space(x: FloatArray, radius: float, g: FloatArray, out: FloatArray) -> None:
     norm = _norm(g)
     for i in range(x.size):
         out[i] = x[i] - radius * (g[i] / norm) if norm > 0.0 else x[i]
 
 
-@compiled
+@compiled(patience=0.3)
 def local_l2_ball(
     bound: float, x: FloatArray, radius: float, g: FloatArray, out: FloatArray
 ) -> None:
@@ -244,7 +244,7 @@ def local_l2_ball(
         out[i] = x[i] + along * (x[i] / size) - height * side
 
 
-@compiled
+@compiled(patience=0.3)
 def local_box(
     params: FloatArray, x: FloatArray, radius: float, g: FloatArray, out: FloatArray
 ) -> None:
@@ -286,7 +286,7 @@ def local_box(
             out[i] = min(moved, max(params[dim + i], x[i]))
 
 
-@compiled
+@compiled(patience=0.3)
 def local_l1_ball(
     bound: float, x: FloatArray, radius: float, g: FloatArray, out: FloatArray
 ) -> None:
@@ -324,7 +324,7 @@ def local_l1_ball(
     out[best] -= math.copysign(grow, g[best])
 
 
-@compiled
+@compiled(patience=0.3)
 def local_simplex(
     mass: float, x: FloatArray, radius: float, g: FloatArray, out: FloatArray
 ) -> None:
@@ -371,7 +371,7 @@ def local_linear_minimizer_inplace(kind):
     The kind must be one of `LOCAL_KINDS`.
     """
 
-    @compiled
+    @compiled(patience=0.3)
     def minimize(
         params: FloatArray, x: FloatArray, radius: float, g: FloatArray, out: FloatArray
     ) -> None:

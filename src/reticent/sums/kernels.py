@@ -12,7 +12,7 @@ from reticent.compiling import compiled
 from reticent.noise.door import REFUSED, WHOLE, admit, cut, fill, largest_square
 
 
-@compiled
+@compiled(patience=0.5)
 def add(v, total, block, row, limit, per_step, step, base, out):
     """Add one contribution and compute the noisy total; return a code of `reticent.noise.door`.
 
@@ -25,7 +25,7 @@ def add(v, total, block, row, limit, per_step, step, base, out):
     return code
 
 
-@compiled
+@compiled(patience=0.5)
 def run(rows, limit, per_step, total, noise, step, base, out):
     """Add many contributions and compute all noisy totals.
 

@@ -44,7 +44,7 @@ def _level(t):
     return level
 
 
-@compiled
+@compiled(patience=0.5)
 def _by_level(t, rows, table):
     out = np.empty(rows)
     for r in range(rows):
@@ -52,7 +52,7 @@ def _by_level(t, rows, table):
     return out
 
 
-@compiled
+@compiled(patience=0.5)
 def _plain(fresh, stack, t):
     # stack[j]: noise of the last total whose number has j trailing zeros; the last row of the stack stays 0
     for r in range(fresh.shape[0]):
@@ -65,7 +65,7 @@ def _plain(fresh, stack, t):
             stack[level, i] = fresh[r, i]
 
 
-@compiled
+@compiled(patience=0.5)
 def _honaker_gaussian(fresh, stack, t, keep):
     # keep[k, j]: weight of the left block of size 2^j in the estimate of the block of size 2^k that
     # ends at t
@@ -90,7 +90,7 @@ def _honaker_gaussian(fresh, stack, t, keep):
             stack[level, i] = fresh[r, i]
 
 
-@compiled
+@compiled(patience=0.5)
 def _honaker_nodes(fresh, stack, t, weight, out):
     # every node that ends at t has noise of its own, the smallest node first
     at = 0

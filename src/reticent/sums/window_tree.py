@@ -30,7 +30,7 @@ from reticent.sums.running import RunningTotal
 from reticent.sums.tree import _level, unused
 
 
-@compiled
+@compiled(patience=1.0)
 def _mix(fresh, t, window, top, prefix, suffix, whole, out):
     # prefix[j]: noise of the last prefix (of the filling block) whose length has j trailing zeros
     # suffix[j]: noise of the suffix (of the expiring block) that starts after a position with j

@@ -61,24 +61,24 @@ class OfflineProblem:
     groups: Groups | None = None  # persons, if persons are protected
     pulled: float = 0.0  # upper bound on the norm of the point towards which the ridge pulls
 
-    @property
+    @functools.cached_property
     def records(self) -> int:
         return self.table.shape[0]
 
-    @property
+    @functools.cached_property
     def shape(self) -> tuple[int, int]:
         return self.table.shape
 
-    @property
+    @functools.cached_property
     def count(self) -> int:
         """Number of protected records or persons; public, unlike the number of a person's records."""
         return self.records if self.groups is None else self.groups.count
 
-    @property
+    @functools.cached_property
     def unit(self) -> str:
         return "record" if self.groups is None else "person"
 
-    @property
+    @functools.cached_property
     def dim(self) -> int:
         return self.table.shape[1]
 
@@ -108,11 +108,11 @@ class OfflineProblem:
         kind, params = self.linear.kernel
         return Scalar(kind, params, self.slope_bound)
 
-    @property
+    @functools.cached_property
     def is_linear_model(self) -> bool:
         return isinstance(self.loss, GeneralizedLinear)
 
-    @property
+    @functools.cached_property
     def linear(self) -> GeneralizedLinear:
         """The loss, if it is a generalised linear one."""
         assert isinstance(self.loss, GeneralizedLinear)
@@ -123,7 +123,7 @@ class OfflineProblem:
         """Bounds on |phi'| and phi'' on the set, for a record with weight 1."""
         return self.linear.scalar_bounds(self.set)
 
-    @property
+    @functools.cached_property
     def slope_bound(self) -> float:
         return self.scalar_bounds[0]
 
@@ -171,7 +171,7 @@ class OfflineProblem:
         """A bound on the norm of the sum of gradients."""
         return self.count * self.norm * (1.0 + 2.0**-20)
 
-    @property
+    @functools.cached_property
     def smoothness(self) -> float:
         """Smoothness of the mean loss on the set."""
         if self.is_linear_model:
@@ -296,11 +296,11 @@ class OfflineProblem:
 
     # A noisy vector, with the kind of noise that the budget allows.
 
-    @property
+    @functools.cached_property
     def noise(self) -> str:
         return "gaussian" if self.budget.delta > 0.0 else "gamma"
 
-    @property
+    @functools.cached_property
     def level(self) -> float:
         """The privacy level that a single release may spend: mu, or epsilon if delta = 0."""
         whole = _mu(self.budget) if self.budget.delta > 0.0 else self.budget.epsilon
@@ -330,10 +330,13 @@ class OfflineProblem:
 
     def noise_norm(self, sensitivity: float, dim: int | None = None) -> float:
         """Root mean square norm of the noise of one release that spends the whole budget."""
-        p = self.dim if dim is None else dim
-        if self.noise == "gaussian":
-            return math.sqrt(p) * sensitivity / self.level
-        return math.sqrt(p * (p + 1.0)) * sensitivity / self.level
+        return noise_norm(self.noise, self.dim if dim is None else dim, sensitivity, self.level)
+
+
+def noise_norm(noise: str, dim: int, sensitivity: float, level: float) -> float:
+    """Root mean square norm of a noise vector at this privacy level."""
+    times = math.sqrt(dim if noise == "gaussian" else dim * (dim + 1.0))
+    return times * sensitivity / level
 
 
 @functools.lru_cache(maxsize=256)

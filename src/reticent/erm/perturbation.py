@@ -78,6 +78,7 @@ class PublicNumbers:
     unit: str
     directions: int  # the dimension that one person's records can span; 1 for a record
     norm: float  # bound on the gradient of one record, or person
+    sensitivity: float  # of the sum of gradients, without rounding
     bend: float  # bound on its Hessian
     weight_bound: float
     own: float  # ridge of the summed loss itself
@@ -114,6 +115,7 @@ class PublicNumbers:
             unit=problem.unit,
             directions=1 if problem.groups is None else problem.groups.directions(dim),
             norm=problem.norm,
+            sensitivity=problem.budget.sensitivity(problem.norm),
             bend=problem.weight_bound * float(bend) * problem.feature_norm**2,
             weight_bound=problem.weight_bound,
             own=count * loss.ridge,
@@ -133,11 +135,6 @@ class PublicNumbers:
     @property
     def are_persons(self) -> bool:
         return self.unit == "person"
-
-    @functools.cached_property
-    def sensitivity(self) -> float:
-        """Sensitivity of the sum of gradients, without rounding."""
-        return self.budget.sensitivity(self.norm)
 
 
 def part(noise: str, count: int) -> float:

@@ -303,7 +303,7 @@ class OfflineProblem:
     @functools.cached_property
     def level(self) -> float:
         """The privacy level that a single release may spend: mu, or epsilon if delta = 0."""
-        whole = _mu(self.budget) if self.budget.delta > 0.0 else self.budget.epsilon
+        whole = self.budget.mu if self.budget.delta > 0.0 else self.budget.epsilon
         return self.share * whole
 
     def noise_scale(self, sensitivity: float, level: float, dim: int, largest: float) -> float:
@@ -343,11 +343,6 @@ def noise_norm(noise: str, dim: int, sensitivity: float, level: float) -> float:
 def _meets(parts: tuple[tuple[curves.Curve, int], ...], budget: Budget) -> bool:
     releases = [Release("check", curve, None, "as stated", count) for curve, count in parts]
     return Guarantee.of(budget, releases).meets(budget)
-
-
-@functools.lru_cache(maxsize=64)
-def _mu(budget: Budget) -> float:
-    return budget.mu
 
 
 def reach(set: Any) -> float:

@@ -66,7 +66,8 @@ def read(
     """Check all arguments and clip the records; spends nothing and draws nothing."""
     _check_terms(loss, budget)
     checks.choice(noise_precision, "noise_precision", PRECISIONS)
-    prescribed.check(calibration)
+    if calibration != prescribed.EXACT:
+        prescribed.check(calibration)
     bound = checks.number(weight_bound, "weight_bound", low=0.0, open_low=True)
     table, clipped = _table(loss, X, y, by_entries)
     dim = table.shape[1]

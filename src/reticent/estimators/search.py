@@ -24,7 +24,6 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from reticent import checks
 from reticent.erm.groups import Groups
 from reticent.estimators import parameters
-from reticent.estimators.beside import price
 from reticent.estimators.bounds import counted
 from reticent.estimators.mixins import Charged
 from reticent.estimators.private import PrivateEstimator

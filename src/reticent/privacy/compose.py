@@ -212,7 +212,7 @@ class Composed(Curve):
         return _root_of_squares((curve.gdp_bound, count) for curve, count in self.parts)
 
     def _rdp(self, alpha: float) -> float:
-        return math.fsum(count * curve._rdp(alpha) for curve, count in self.parts)
+        return math.fsum([count * curve._rdp(alpha) for curve, count in self.parts])
 
     @functools.cached_property
     def _exact(self) -> Callable[[float], float] | None:

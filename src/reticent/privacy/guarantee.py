@@ -10,7 +10,7 @@ import functools
 import importlib
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
@@ -217,6 +217,21 @@ class Guarantee:
             releases, scope.neighbours, scope.window, ages=scope.ages, asked=budget.delta, **more
         )
 
+    def with_(self, **changes: Any) -> Guarantee:
+        """A copy with some fields changed, whose new values come from other guarantees of this scope.
+
+        Parameters
+        ----------
+        **changes
+            New values by field name; they have been checked before.
+        """
+        made = object.__new__(type(self))
+        kept = {field.name: getattr(self, field.name) for field in fields(self)}
+        made.__dict__.update(kept | changes)
+        if "releases" not in changes and "curve" in vars(self):
+            made.__dict__["curve"] = self.curve
+        return made
+
     @property
     def scope(self) -> Scope:
         """Whom this protects, and for how long."""
@@ -282,7 +297,7 @@ class Guarantee:
             details=tuple(details),
             ages=ages,
         )
-        return functools.reduce(_with_flags_of, guarantees, replace(first, releases=(release,)))
+        return functools.reduce(_with_flags_of, guarantees, first.with_(releases=(release,)))
 
     @functools.cached_property
     def curve(self) -> Curve:
@@ -417,7 +432,7 @@ class Guarantee:
         if not isinstance(other, Guarantee):
             return NotImplemented
         self._same_scope(other, "added")
-        return _with_flags_of(replace(self, releases=self.releases + other.releases), other)
+        return _with_flags_of(self.with_(releases=self.releases + other.releases), other)
 
     def _same_scope(self, other: Guarantee, verb: str) -> None:
         if not isinstance(other, Guarantee):
@@ -575,19 +590,18 @@ class ByAge:
 
 def with_caveats(guarantee: Guarantee, lines: Iterable[str]) -> Guarantee:
     """The guarantee with further sentences that a reader must see."""
-    return replace(guarantee, caveats=_merged([guarantee.caveats, lines]))
+    return guarantee.with_(caveats=_merged([guarantee.caveats, _lines(lines, "caveats")]))
 
 
 def with_details(guarantee: Guarantee, lines: tuple[str, ...]) -> Guarantee:
     """The guarantee with further lines under each of its releases."""
     releases = [replace(release, details=release.details + lines) for release in guarantee.releases]
-    return replace(guarantee, releases=tuple(releases))
+    return guarantee.with_(releases=tuple(releases))
 
 
 def _with_flags_of(guarantee: Guarantee, other: Guarantee) -> Guarantee:
     """The guarantee, with the other one's caveats too, and seeded or off the lattice if either of them is."""
-    return replace(
-        guarantee,
+    return guarantee.with_(
         seeded=guarantee.seeded or other.seeded,
         lattice=guarantee.lattice and other.lattice,
         caveats=_merged([guarantee.caveats, other.caveats]),

@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 import reticent
 from reticent import erm, losses, sets
-from reticent.erm.groups import Groups
+from reticent.erm.problem import Groups
 from reticent.erm.reading import read
 from reticent.privacy import ObjectivePerturbation
 

@@ -47,7 +47,7 @@ BUGS = (
     ),
     Bug(
         "persons-count-every-record",
-        "erm/groups.py",
+        "erm/problem.py",
         "            return cls(_HAIR / sizes[person], len(sizes), 1.0, None)\n",
         "            return cls(np.ones(records), len(sizes), 1.0, None)\n",
         "each of a person's records counts in full, one is accounted",
@@ -55,7 +55,7 @@ BUGS = (
     ),
     Bug(
         "persons-have-one-record-more",
-        "erm/groups.py",
+        "erm/problem.py",
         "        return cls((place < most).astype(np.float64)",
         "        return cls((place <= most).astype(np.float64)",
         "of each person one record more counts than is accounted",

@@ -19,9 +19,8 @@ from reticent.erm.problem import OfflineProblem
 from reticent.erm.rounded_sums import UNIT
 from reticent.sets import WholeSpace
 from reticent.solve.certificate import Doubt, residual
-from reticent.solve.objective import Objective
-from reticent.solve.proximal import steps
-from reticent.solve.region import Region
+from reticent.solve.newton import steps
+from reticent.solve.objective import Objective, Region
 from reticent.state import current_run
 
 _STEPS = 1000

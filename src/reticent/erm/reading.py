@@ -18,9 +18,8 @@ import scipy.sparse as sp
 
 from reticent import checks
 from reticent.checks import FloatArray
-from reticent.erm.groups import Groups
 from reticent.erm.passes import surveyed
-from reticent.erm.problem import IGNORANCE, OfflineProblem, default_radius, label_range
+from reticent.erm.problem import IGNORANCE, Groups, OfflineProblem, default_radius, label_range
 from reticent.losses import (
     CappedLogistic,
     ClipCounts,

@@ -4,8 +4,8 @@ Rows are clipped to ``feature_norm`` and divided by it, a constant feature is ap
 clipped to their bound, and a solver does the rest. docs/estimators.md explains which solver is chosen and why.
 
 What is released beside a fit, such as bounds found privately or class counts, shares its budget. The cost of a fit
-depends on public numbers only, so a rehearsal on an empty table of the same shape has the same guarantee, and everything
-is charged at once, before any noise is drawn.
+depends on public numbers only, so a rehearsal on an empty table of the same shape has the same guarantee, and
+everything is charged at once, before any noise is drawn.
 
 Noise is calibrated to the norm of features and constant together, sqrt(1 + t^2) for a constant t, so an intercept
 always costs something. The default t = p^(-1/4) minimises ``(1 + t^2)(p + 1/t^2)``, the variance of the noise in a
@@ -27,16 +27,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from reticent import checks
 from reticent.erm import Fit
-from reticent.erm.groups import Groups
 from reticent.erm.passes import surveyed
+from reticent.erm.problem import Groups
 from reticent.erm.solver import is_rehearsal, rehearsing
 from reticent.estimators import parameters
 from reticent.estimators.bounds import Search
 from reticent.estimators.finding import NothingFound
 from reticent.estimators.mixins import PRECISIONS, FittedEstimator, FloatArray, set_features
-from reticent.estimators.scaling import Scaling, too_large
+from reticent.estimators.scaling import ROOM, Scaling, Units, too_large
 from reticent.estimators.summary import INTERCEPT, Carried, NoIntervals
-from reticent.estimators.units import ROOM, Units
 from reticent.losses import ClipCounts
 from reticent.losses.records import row_norms
 from reticent.noise import Source

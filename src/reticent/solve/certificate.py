@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reticent.checks import FloatArray
-from reticent.solve.objective import Objective
-from reticent.solve.region import Region
+from reticent.solve.objective import Objective, Region
 
 _UNIT = 2.0**-53
 

@@ -247,7 +247,7 @@ class OfflineProblem:
         return self.loss.smoothness
 
     def with_set(self, set: Any) -> OfflineProblem:
-        return replace(self, set=set)
+        return self if set is self.set else replace(self, set=set)
 
     # Passes: the predictors of a point are represented by the point itself.
 

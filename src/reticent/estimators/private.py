@@ -49,7 +49,7 @@ from reticent.privacy import (
     with_remarks,
 )
 from reticent.privacy.curves import Curve
-from reticent.privacy.guarantee import with_details
+from reticent.privacy.guarantee import changed, with_details
 from reticent.solve.blocks import Form, InMemory, LabelCheck, Lazy, Records
 
 NOISE_PRECISIONS = ("lattice", "float")
@@ -370,7 +370,7 @@ class PrivateEstimator(FittedEstimator, ABC):
 
         rest, whole = reserve(budget, beside, rehearse)
         common["budget"] = rest
-        whole = with_remarks(whole.with_(seeded=common["seed"] is not None))
+        whole = with_remarks(changed(whole, seeded=common["seed"] is not None))
         if is_rehearsal():
             raise Rehearsed(whole)
         charge(whole, f"{type(self).__name__} with {beside[0].mechanism}")
@@ -402,7 +402,7 @@ class PrivateEstimator(FittedEstimator, ABC):
         made = with_details(fit.guarantee, self._facts(table))
         if whole is not None:
             beside = whole.releases[: -len(made.releases)]
-            made = whole.with_(releases=beside + made.releases)
+            made = changed(whole, releases=beside + made.releases)
         self.guarantee_ = made
         self._protected = table.public
         self.settings_ = dict(fit.trace.settings)

@@ -10,7 +10,7 @@ import functools
 import importlib
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
@@ -217,21 +217,6 @@ class Guarantee:
             releases, scope.neighbours, scope.window, ages=scope.ages, asked=budget.delta, **more
         )
 
-    def with_(self, **changes: Any) -> Guarantee:
-        """A copy with some fields changed, whose new values come from other guarantees of this scope.
-
-        Parameters
-        ----------
-        **changes
-            New values by field name; they have been checked before.
-        """
-        made = object.__new__(type(self))
-        kept = {field.name: getattr(self, field.name) for field in fields(self)}
-        made.__dict__.update(kept | changes)
-        if "releases" not in changes and "curve" in vars(self):
-            made.__dict__["curve"] = self.curve
-        return made
-
     @property
     def scope(self) -> Scope:
         """Whom this protects, and for how long."""
@@ -297,7 +282,7 @@ class Guarantee:
             details=tuple(details),
             ages=ages,
         )
-        return functools.reduce(_with_flags_of, guarantees, first.with_(releases=(release,)))
+        return functools.reduce(_with_flags_of, guarantees, changed(first, releases=(release,)))
 
     @functools.cached_property
     def curve(self) -> Curve:
@@ -432,7 +417,7 @@ class Guarantee:
         if not isinstance(other, Guarantee):
             return NotImplemented
         self._same_scope(other, "added")
-        return _with_flags_of(self.with_(releases=self.releases + other.releases), other)
+        return _with_flags_of(changed(self, releases=self.releases + other.releases), other)
 
     def _same_scope(self, other: Guarantee, verb: str) -> None:
         if not isinstance(other, Guarantee):
@@ -588,20 +573,30 @@ class ByAge:
         return importlib.import_module("reticent.plots").by_age(self, **options)
 
 
+def changed(guarantee: Guarantee, **fields: Any) -> Guarantee:
+    """A copy with some fields changed, which are not checked: they come from guarantees of the same scope."""
+    made = object.__new__(Guarantee)
+    stale = ("curve", "summary") if "releases" in fields else ("summary",)
+    kept = {name: value for name, value in vars(guarantee).items() if name not in stale}
+    made.__dict__.update(kept | fields)
+    return made
+
+
 def with_caveats(guarantee: Guarantee, lines: Iterable[str]) -> Guarantee:
     """The guarantee with further sentences that a reader must see."""
-    return guarantee.with_(caveats=_merged([guarantee.caveats, _lines(lines, "caveats")]))
+    return changed(guarantee, caveats=_merged([guarantee.caveats, _lines(lines, "caveats")]))
 
 
 def with_details(guarantee: Guarantee, lines: tuple[str, ...]) -> Guarantee:
     """The guarantee with further lines under each of its releases."""
     releases = [replace(release, details=release.details + lines) for release in guarantee.releases]
-    return guarantee.with_(releases=tuple(releases))
+    return changed(guarantee, releases=tuple(releases))
 
 
 def _with_flags_of(guarantee: Guarantee, other: Guarantee) -> Guarantee:
     """The guarantee, with the other one's caveats too, and seeded or off the lattice if either of them is."""
-    return guarantee.with_(
+    return changed(
+        guarantee,
         seeded=guarantee.seeded or other.seeded,
         lattice=guarantee.lattice and other.lattice,
         caveats=_merged([guarantee.caveats, other.caveats]),

@@ -13,7 +13,7 @@ from scipy.stats import kstest
 import reticent
 from reticent import erm, losses, sets
 from reticent.erm.minimise import minimise
-from reticent.erm.perturbation import PublicNumbers, apart
+from reticent.erm.perturbation import PublicNumbers, apart, exact
 from reticent.erm.problem import OfflineProblem
 from reticent.erm.reading import read
 from reticent.losses import kernels
@@ -308,6 +308,22 @@ def test_bad_input_spends_nothing(changes, message):
     with reticent.Ledger(PURE) as ledger, pytest.raises((TypeError, ValueError), match=message):
         erm.objective_perturbation(**arguments)
     assert ledger.entries == ()
+
+
+@pytest.mark.parametrize("budget", [PURE, GAUSSIAN.with_(neighbours="replace")])
+@pytest.mark.parametrize(
+    ("loss", "where"),
+    [(LOSS, None), (losses.SmoothHinge(0.5), sets.L2Ball(4)), (losses.Huber(), sets.WholeSpace(4))],
+)
+def test_noise_and_ridge_depend_on_public_numbers_only(loss, where, budget):
+    A, y = records()
+    for groups in (None, np.arange(len(A)) // 3):
+        first, second = (
+            read(loss, where, rows, labels, budget, noise_precision="lattice", groups=groups)
+            for rows, labels in ((A, y), (np.zeros_like(A), -y))
+        )
+        assert PublicNumbers.of(first) == PublicNumbers.of(second)
+        assert exact(PublicNumbers.of(first), None, 1) is exact(PublicNumbers.of(second), None, 1)
 
 
 @pytest.mark.parametrize("seed", range(12, 30))

@@ -63,7 +63,7 @@ BUGS = (
     ),
     Bug(
         "persons-counted-by-records-beside-the-fit",
-        "estimators/bounds.py",
+        "estimators/counts.py",
         "    shares = np.floor(groups.factors / groups.most * 2.0**20) * 2.0**-20\n",
         "    shares = (groups.factors > 0.0).astype(np.float64)\n",
         "what scales features counts each of a person's records in full",
@@ -104,8 +104,8 @@ BUGS = (
     Bug(
         "classifiers-of-several-classes-not-composed",
         "erm/objective_perturbation.py",
-        "        setting = exact(problem, given, count)\n",
-        "        setting = exact(problem, given, 1)\n",
+        "        setting = exact(public, given, count)\n",
+        "        setting = exact(public, given, 1)\n",
         "each one-versus-rest classifier spends the whole budget",
         ("white-box-estimators: PrivateLogisticRegression, three classes, zero-out",),
     ),

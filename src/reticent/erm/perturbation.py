@@ -2,8 +2,8 @@
 
 The ridge minimises a bound on the excess risk subject to the privacy constraint, with the noise that each ridge
 requires; bounds and proofs: docs/algorithms/objective-perturbation.md. Nothing here sees a record, only
-:class:`PublicNumbers`, so the choice is public, and so is the tolerance that the minimiser must reach. A choice is kept
-for the next fit with the same numbers, which is often a fit after its rehearsal.
+:class:`PublicNumbers`, so the choice is public, and so is the tolerance that the minimiser must reach. Choices are kept
+for later fits with equal numbers: a fit after its rehearsal has them, and so has the next fit of a table of this shape.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class PublicNumbers:
     unit: str
     directions: int  # the dimension that one person's records can span; 1 for a record
     norm: float  # bound on the gradient of one record, or person
-    sensitivity: float  # of the sum of gradients, without rounding
     bend: float  # bound on its Hessian
+    sensitivity: float  # of the sum of gradients, without rounding
     weight_bound: float
     own: float  # ridge of the summed loss itself
     typical: float | None  # typical size of decisions in a direction, for margin losses

@@ -554,7 +554,8 @@ def reserve(
         excess = _epsilon(whole.curve, budget.delta) - budget.epsilon
         if excess <= 1e-12 * budget.epsilon:
             return rest, whole
-        # the fit need not be Gaussian, so the first guess can overshoot: lower epsilon by secant steps
+        # The first guess takes the fit to be Gaussian. Objective perturbation is not, so the total overshoots;
+        # the first step down takes the total to change as much as the part, and only later ones know by how much.
         slope = 1.0 if before is None else (before[1] - excess) / (before[0] - epsilon)
         before = epsilon, excess
         epsilon -= max(1.01 * excess / min(max(slope, 0.1), 1.0), 1e-6 * budget.epsilon)

@@ -103,7 +103,9 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"reticent.{name}")
     if name in _HOME:
         package, _, attribute = _HOME[name].rpartition(".")
-        return getattr(importlib.import_module(f"reticent.{package}"), attribute)
+        found = getattr(importlib.import_module(f"reticent.{package}"), attribute)
+        globals()[name] = found  # so that the next access does not come here
+        return found
     raise AttributeError(f"module 'reticent' has no attribute {name!r}")
 
 

@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 import reticent
 from reticent import erm, losses, sets
-from reticent.erm.groups import Groups
+from reticent.erm.problem import Groups
 from reticent.erm.reading import read
 from reticent.privacy import ObjectivePerturbation
 
@@ -168,22 +168,23 @@ def test_divergence_of_objective_perturbation(alpha, neighbours):
 
 def test_the_determinant_of_a_person():
     """Enumerated: the worst of many spectra is the flat one, and rank one would be too little."""
-    from reticent.erm.perturbation import _bend, _determinant
+    from reticent.erm.perturbation import PublicNumbers, _determinant
 
     problem = read(losses.Logistic(), None, X, Y, BUDGETS[1], noise_precision="lattice", groups=IDS)
+    public = PublicNumbers.of(problem)
     ridge, rng = 0.05, np.random.default_rng(3)
-    claimed = _determinant(problem, ridge)
+    claimed = _determinant(public, ridge)
     worst = 0.0
     for _ in range(300):
         rows = rng.standard_normal((6, 4))
         rows /= np.linalg.norm(rows, axis=1)[:, None]
         W = ridge * np.eye(4) + np.diag(rng.exponential(0.05, 4))
-        E = rows.T @ rows / 6 * _bend(problem)
+        E = rows.T @ rows / 6 * public.bend
         worst = max(worst, np.linalg.slogdet(W + E)[1] - np.linalg.slogdet(W)[1])
-    flat = np.linalg.slogdet((ridge + _bend(problem) / 4) * np.eye(4))[1] - 4 * math.log(ridge)
+    flat = np.linalg.slogdet((ridge + public.bend / 4) * np.eye(4))[1] - 4 * math.log(ridge)
     assert worst <= claimed
     assert flat == pytest.approx(claimed, rel=1e-9)
-    assert worst > math.log1p(_bend(problem) / ridge)  # what one record can do
+    assert worst > math.log1p(public.bend / ridge)  # what one record can do
 
 
 def test_pure_objective_perturbation_of_persons_in_one_dimension():
@@ -196,10 +197,10 @@ def test_pure_objective_perturbation_of_persons_in_one_dimension():
         loss, None, np.concatenate([others, a])[:, None], np.concatenate([labels, y]), reticent.Budget(1.0),
         noise_precision="float", groups=[0, 1, 2, 2, 2],
     )  # fmt: skip
-    from reticent.erm.perturbation import _determinant
+    from reticent.erm.perturbation import PublicNumbers, _determinant
 
     scale = 2.0
-    claimed = problem.norm / scale + _determinant(problem, ridge)
+    claimed = problem.norm / scale + _determinant(PublicNumbers.of(problem), ridge)
     x = np.linspace(-30, 30, 4001)
 
     def density(rows, targets, weights):

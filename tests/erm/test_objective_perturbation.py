@@ -13,7 +13,7 @@ from scipy.stats import kstest
 import reticent
 from reticent import erm, losses, sets
 from reticent.erm.minimise import minimise
-from reticent.erm.perturbation import apart
+from reticent.erm.perturbation import PublicNumbers, apart, exact
 from reticent.erm.problem import OfflineProblem
 from reticent.erm.reading import read
 from reticent.losses import kernels
@@ -310,6 +310,22 @@ def test_bad_input_spends_nothing(changes, message):
     assert ledger.entries == ()
 
 
+@pytest.mark.parametrize("budget", [PURE, GAUSSIAN.with_(neighbours="replace")])
+@pytest.mark.parametrize(
+    ("loss", "where"),
+    [(LOSS, None), (losses.SmoothHinge(0.5), sets.L2Ball(4)), (losses.Huber(), sets.WholeSpace(4))],
+)
+def test_noise_and_ridge_depend_on_public_numbers_only(loss, where, budget):
+    A, y = records()
+    for groups in (None, np.arange(len(A)) // 3):
+        first, second = (
+            read(loss, where, rows, labels, budget, noise_precision="lattice", groups=groups)
+            for rows, labels in ((A, y), (np.zeros_like(A), -y))
+        )
+        assert PublicNumbers.of(first) == PublicNumbers.of(second)
+        assert exact(PublicNumbers.of(first), None, 1) is exact(PublicNumbers.of(second), None, 1)
+
+
 @pytest.mark.parametrize("seed", range(12, 30))
 def test_kinks_do_not_stop_the_minimiser(seed):
     # Whether a run ends with a certificate must not depend on the records: of these, a fifth once
@@ -321,7 +337,7 @@ def test_kinks_do_not_stop_the_minimiser(seed):
     problem = read(losses.Huber(1e-3), None, A, y, GAUSSIAN, noise_precision="lattice")
     ridge, scale = 2000 / 2.0**18, 0.1 * problem.norm
     b = scale * rng.standard_normal(5)
-    tolerance, _ = apart(problem, scale, ridge)
+    tolerance, _ = apart(PublicNumbers.of(problem), scale, ridge)
     found = minimise(problem, b, ridge, tolerance)
     slopes = np.clip(A @ found.point - y, -1e-3, 1e-3)
     assert np.linalg.norm(A.T @ slopes + ridge * found.point + b) <= tolerance
@@ -361,7 +377,7 @@ def test_records_that_are_all_the_same(where, loss):
     y = rng.choice([-1.0, 1.0], 9000)
     problem = read(loss, where, A, y, PURE, noise_precision="lattice")
     b = rng.standard_normal(18)
-    tolerance, _ = apart(problem, 1.0, 3.0)
+    tolerance, _ = apart(PublicNumbers.of(problem), 1.0, 3.0)
     found = minimise(problem, b, 3.0, tolerance)
     kind, params = loss.kernel
     slopes = np.array(

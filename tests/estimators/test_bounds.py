@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from scipy.stats import norm
 
 import reticent
-from reticent.erm.groups import Groups
+from reticent.erm.problem import Groups
 from reticent.estimators import (
     PrivateLasso,
     PrivateLinearRegression,
@@ -26,8 +26,8 @@ from reticent.estimators import (
     parameters,
 )
 from reticent.estimators import bounds as module
-from reticent.estimators.bounds import Search, counted
-from reticent.estimators.class_counts import ClassCounts
+from reticent.estimators.bounds import Search
+from reticent.estimators.counts import ClassCounts, counted
 from reticent.noise import Source
 from reticent.privacy import (
     Budget,

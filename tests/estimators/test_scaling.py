@@ -13,7 +13,7 @@ from reticent.estimators import (
     PrivateLinearSVC,
     PrivateLogisticRegression,
 )
-from reticent.estimators.class_counts import ClassCounts
+from reticent.estimators.counts import ClassCounts
 from reticent.estimators.scaling import Scaling, moments_sensitivity
 from reticent.losses import CappedLogistic
 from reticent.noise import Source

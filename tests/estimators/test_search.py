@@ -18,7 +18,7 @@ import reticent
 from reticent import PrivateLinearRegression, PrivateLogisticRegression, PrivateSearchCV
 from reticent.erm.solver import is_rehearsal
 from reticent.estimators import search as module
-from reticent.estimators.beside import price
+from reticent.estimators.private import price
 from reticent.noise import Source
 from reticent.privacy import Budget, BudgetExceeded, Guarantee, Ledger
 from reticent.privacy.curves import epsilon_from

@@ -47,7 +47,7 @@ BUGS = (
     ),
     Bug(
         "persons-count-every-record",
-        "erm/groups.py",
+        "erm/problem.py",
         "            return cls(_HAIR / sizes[person], len(sizes), 1.0, None)\n",
         "            return cls(np.ones(records), len(sizes), 1.0, None)\n",
         "each of a person's records counts in full, one is accounted",
@@ -55,7 +55,7 @@ BUGS = (
     ),
     Bug(
         "persons-have-one-record-more",
-        "erm/groups.py",
+        "erm/problem.py",
         "        return cls((place < most).astype(np.float64)",
         "        return cls((place <= most).astype(np.float64)",
         "of each person one record more counts than is accounted",
@@ -63,7 +63,7 @@ BUGS = (
     ),
     Bug(
         "persons-counted-by-records-beside-the-fit",
-        "estimators/bounds.py",
+        "estimators/counts.py",
         "    shares = np.floor(groups.factors / groups.most * 2.0**20) * 2.0**-20\n",
         "    shares = (groups.factors > 0.0).astype(np.float64)\n",
         "what scales features counts each of a person's records in full",
@@ -104,8 +104,8 @@ BUGS = (
     Bug(
         "classifiers-of-several-classes-not-composed",
         "erm/objective_perturbation.py",
-        "        setting = exact(problem, given, count)\n",
-        "        setting = exact(problem, given, 1)\n",
+        "        setting = exact(public, given, count)\n",
+        "        setting = exact(public, given, 1)\n",
         "each one-versus-rest classifier spends the whole budget",
         ("white-box-estimators: PrivateLogisticRegression, three classes, zero-out",),
     ),

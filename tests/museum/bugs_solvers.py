@@ -35,7 +35,7 @@ BUGS = (
     Bug(
         "determinant-dropped",
         "erm/perturbation.py",
-        "    return r * math.log1p(_bend(problem) / (r * ridge)) * (1.0 + 2.0**-50)",
+        "    return r * math.log1p(public.bend / (r * ridge)) * (1.0 + 2.0**-50)",
         "    return 0.0",
         "the Jacobian of objective perturbation forgotten",
         ("white-box-objective-perturbation: SmoothHinge, ridge 6, zero-out, gamma",),
@@ -51,8 +51,8 @@ BUGS = (
     Bug(
         "curvature-of-half-a-record",
         "erm/perturbation.py",
-        "    return problem.weight_bound * float(bend) * problem.feature_norm**2",
-        "    return 0.1 * problem.weight_bound * float(bend) * problem.feature_norm**2",
+        "            bend=problem.weight_bound * float(bend) * problem.feature_norm**2,",
+        "            bend=0.1 * problem.weight_bound * float(bend) * problem.feature_norm**2,",
         "a smoothness constant that the loss does not have",
         ("white-box-objective-perturbation: SmoothHinge, ridge 6, zero-out, gamma",),
     ),

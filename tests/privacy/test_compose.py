@@ -16,6 +16,7 @@ from reticent.privacy import (
     Gaussian,
     Laplace,
     NoPrivacy,
+    ObjectivePerturbation,
     Profile,
     Pure,
     Renyi,
@@ -51,6 +52,26 @@ def test_pure_composition_is_exact(sizes: list[float]) -> None:
         assert curve.epsilon(delta) == pytest.approx(e, rel=1e-6, abs=1e-9)
         assert brute_force(sizes, curve.epsilon(delta)) <= delta * (1 + 1e-9)
     assert curve.delta(1.01 * sum(sizes)) == 0.0
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [Pure(0.3), (Laplace(0.1), 4)],
+        [Pure(0.3), Gaussian(0.2)],
+        [ObjectivePerturbation(0.2, 0.1, one_sided=True), Gaussian(0.001)],
+        [ObjectivePerturbation(0.2, 0.1), Gaussian(0.1)],
+        [ZeroConcentrated(0.1), Gaussian(0.1)],
+    ],
+)
+@pytest.mark.parametrize("delta", [0.0, 1e-9, 1e-3, 1.0])
+def test_an_epsilon_is_proved_if_and_only_if_it_is_large_enough(parts, delta: float) -> None:
+    curve = compose(parts)
+    epsilon = curve.epsilon(delta)
+    assert curve._proves(epsilon, delta)
+    if epsilon < math.inf:
+        assert curve._proves(epsilon * (1 + 1e-9), delta)
+        assert not curve._proves(epsilon * (1 - 1e-9) - 1e-300, delta)
 
 
 @pytest.mark.parametrize(("size", "count"), [(0.01, 100), (0.1, 50), (0.5, 1000)])

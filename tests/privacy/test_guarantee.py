@@ -23,6 +23,7 @@ from reticent.privacy import (
     SubsampledGaussian,
     gaussian,
 )
+from reticent.privacy.guarantee import changed
 
 
 def of(*curves, count: int = 1, **options) -> Guarantee:
@@ -191,6 +192,24 @@ def test_printed_at_the_delta_that_was_asked() -> None:
     assert (made + of(Gaussian(0.1))).asked == budget.delta
     with pytest.raises(ValueError, match="asked"):
         replace(made, asked=1.5)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"seeded": True, "lattice": False},
+        {"caveats": ("one", "two")},
+        {"asked": 1e-3},
+        {"releases": (Release("other", Pure(0.1), None, "some"),)},
+    ],
+)
+def test_a_changed_copy_is_the_guarantee_made_anew(fields) -> None:
+    g = Guarantee.of(Budget(1.0, 1e-6), of(Gaussian(0.2)).releases)
+    before = g.summary, g.curve
+    made, anew = changed(g, **fields), replace(g, **fields)
+    assert made == anew
+    assert (made.summary, made.curve, str(made)) == (anew.summary, anew.curve, str(anew))
+    assert (g.summary, g.curve) == before
 
 
 def test_terms_are_explained_where_they_appear() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from reticent import sets
 from reticent.solve.certificate import duality_gap, least_of_tangent
-from reticent.solve.region import Region
+from reticent.solve.objective import Region
 
 SETS = {
     "ball": sets.L2Ball(4, 1.5),

@@ -27,16 +27,14 @@ from reticent.estimators import (
     PrivateLinearRegression,
     PrivateSearchCV,
 )
-from reticent.estimators.bounds import Search, counted, power
-from reticent.estimators.class_counts import ClassCounts
+from reticent.estimators.bounds import Search, power
+from reticent.estimators.counts import ClassCounts, PredictorCounts, counted
 from reticent.estimators.curvature import Curvature
 from reticent.estimators.finding import First
 from reticent.estimators.label_scale import LabelScale, counts_of_distances, sum_of_clipped
 from reticent.estimators.private_regressors import sum_of_labels
-from reticent.estimators.probabilities import PredictorCounts
-from reticent.estimators.scaling import Scaling, counts_of_norms
+from reticent.estimators.scaling import Scaling, counts_of_norms, to_unit
 from reticent.estimators.summary import SquaredLabels
-from reticent.estimators.units import to_unit
 from reticent.losses import CappedLogistic, Logistic
 from reticent.noise import Source, release
 from reticent.privacy import Budget, Gaussian, Guarantee, Laplace

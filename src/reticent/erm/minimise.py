@@ -19,9 +19,8 @@ from reticent.erm.problem import OfflineProblem
 from reticent.erm.rounded_sums import UNIT
 from reticent.sets import WholeSpace
 from reticent.solve.certificate import Doubt, residual
-from reticent.solve.objective import Objective
-from reticent.solve.proximal import steps
-from reticent.solve.region import Region
+from reticent.solve.newton import steps
+from reticent.solve.objective import Objective, Region
 from reticent.state import current_run
 
 _STEPS = 1000
@@ -38,20 +37,18 @@ class Minimum:
     steps: int
 
 
-def doubt_of(problem: OfflineProblem, pull: float, ridge: float) -> Doubt:
-    """Bounds on the rounding error of the gradient, from public numbers.
+def doubt_of(problem: OfflineProblem) -> Doubt:
+    """Bounds on the rounding error of the gradient of the summed loss, from public numbers.
 
     They hold for the gradient as it is computed here, with blocks of rows and compensated sums
-    (``reticent.erm.rounded_sums``), and for no other way of computing it. ``pull`` is the norm of the linear term, or a
-    bound on it.
+    (``reticent.erm.rounded_sums``), and for no other way of computing it.
     """
-    slope, bend = (problem.weight_bound * bound for bound in problem.scalar_bounds)
+    slope, bend = [problem.weight_bound * bound for bound in problem.scalar_bounds]
     norm, count, dim = problem.feature_norm, problem.count, problem.dim
-    fixed = count * norm * (16.0 + problem.table.units + 2.0) * slope
     return Doubt(
-        at_zero=UNIT * (fixed + 8.0 * pull),
-        growth=UNIT * (count * norm * bend * (dim + 2) * norm + 8.0 * ridge),
-        smoothness=count * bend * norm**2 + ridge,
+        at_zero=UNIT * count * norm * (16.0 + problem.table.units + 2.0) * slope,
+        growth=UNIT * count * norm * bend * (dim + 2) * norm,
+        smoothness=count * bend * norm**2,
         dim=dim,
         is_free=isinstance(problem.set, WholeSpace),
     )
@@ -78,7 +75,7 @@ def minimise(
     if center is not None:
         pull = pull_of(pull, ridge, float(np.linalg.norm(center)))
         linear = linear - ridge * center
-    doubt = doubt_of(problem, pull, ridge)
+    doubt = doubt_of(problem).with_terms(pull, ridge)
     objective = Objective(problem, ridge, linear, smoothness=doubt.smoothness)
     region = Region(problem.set, problem.dim)
     file = current_run()

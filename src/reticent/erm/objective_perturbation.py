@@ -27,6 +27,7 @@ from reticent.erm.fit import Fit
 from reticent.erm.minimise import minimise
 from reticent.erm.perturbation import (
     NAME,
+    PublicNumbers,
     apart,
     directed,
     exact,
@@ -181,17 +182,18 @@ def _plan(problem: OfflineProblem, set: Any, columns: list[Any], several: bool,
     within = problem.set if is_margin(problem.loss) else set
     problem = bounded(problem, within, NAME, share=share)
     given = None if regularizer is None else checks.number(regularizer, "regularizer", low=0.0)
-    shrunk = 1.0
+    chooses, shrunk = given is None and calibration == "exact", 1.0
+    public = PublicNumbers.of(problem, chooses)
     if for_direction:
         _check_direction(problem, set, given, calibration)
-        setting, shrunk = directed(problem, count)
+        setting, shrunk = directed(public, count)
     elif calibration == "exact":
-        setting = exact(problem, given, count)
+        setting = exact(public, given, count)
     else:
-        setting = prescribed_setting(problem, given, calibration)
-    tolerance, distance = apart(problem, setting.scale, setting.ridge)
-    size = 2.0 * reach_bound(problem, setting.scale, setting.ridge)
-    level = part(problem, count) * setting.share * problem.level
+        setting = prescribed_setting(public, given, calibration)
+    tolerance, distance = apart(public, setting.scale, setting.ridge)
+    size = 2.0 * reach_bound(public, setting.scale, setting.ridge)
+    level = part(public.noise, count) * setting.share * public.level
     cover = problem.noise_scale(distance, level, problem.dim, size)
     rest = problem.release("distance to the exact minimiser", distance, cover, problem.dim, count)
     # the standard deviation of a coordinate of Gamma noise in multiples of its scale

@@ -176,7 +176,7 @@ def reachable(problem: OfflineProblem, ridge: float) -> float:
     radius = float(problem.set.norm_bound)
     if not math.isfinite(radius):
         radius = 100.0 * default_radius(problem, NAME)
-    return doubt_of(problem, 0.0, ridge).reachable(radius) + 1e-12 * problem.norm
+    return doubt_of(problem).with_terms(0.0, ridge).reachable(radius) + 1e-12 * problem.norm
 
 
 def ridge_for(problem: OfflineProblem, regularizer: Any) -> float:

@@ -7,6 +7,10 @@ record and on public numbers only, so only the rounding of the final sum matters
 
 Slopes are clipped to the bound that the set implies. Otherwise a decision that rounding has put slightly outside the
 set could exceed the sensitivity.
+
+If persons are protected, each of a person's m records has weight 1/m, so that the person's contribution is an average
+of possible contributions of single records; or a person's first records count in full and later ones not at all. Proofs
+for each solver: docs/algorithms/persons.md.
 """
 
 from __future__ import annotations
@@ -19,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from reticent import checks
 from reticent.checks import FloatArray
-from reticent.erm.groups import Groups
 from reticent.erm.passes import (
     Along,
     Curvature,
@@ -36,11 +40,74 @@ from reticent.losses import ClipCounts, GeneralizedLinear, Loss, Quadratic, kern
 from reticent.noise import Source, door, release
 from reticent.privacy import Budget, Guarantee, Release, curves, with_remarks
 from reticent.solve.blocks import UNLIMITED, InMemory, Meaning, Records, summed
+from reticent.state.persons import read
 
 IGNORANCE = 0.25
 """With the default radius the noise costs at most this share of the loss at zero."""
 FAR = 128.0
 """Within the default radius the loss of a record is at most this multiple of its loss at zero."""
+_HAIR = 1.0 - 2.0**-30
+"""Upper bound on the sum of a person's weights 1/m, so that rounding cannot make a person count more than 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """The persons of a table.
+
+    Parameters
+    ----------
+    factors : array
+        Weight of each record.
+    count : int
+        Number of persons; public, unlike the number of records.
+    most : float
+        Largest possible sum of one person's factors.
+    max_records : int or None
+        Number of records of a person that count; None: all, with weight 1/m each.
+    """
+
+    factors: FloatArray
+    count: int
+    most: float
+    max_records: int | None
+
+    @classmethod
+    def of(cls, groups: Any, records: int, max_records: int | None) -> Groups | None:
+        """Persons from ids, one per record; None without ids. A `Groups` is returned unchanged."""
+        if isinstance(groups, Groups):
+            return groups
+        if groups is None:
+            if max_records is not None:
+                raise ValueError(
+                    f"max_records={max_records!r} needs groups, the id of the person of each record; without groups "
+                    "records are protected, not persons"
+                )
+            return None
+        _, rows, lengths = read(groups, "groups")
+        if len(lengths) != records:
+            raise ValueError(
+                f"groups must hold one id for each of the {records} records, got {len(lengths)} ids"
+            )
+        whole = np.ascontiguousarray(rows).view([("", np.void, rows.shape[1])]).ravel()
+        _, person, sizes = np.unique(whole, return_inverse=True, return_counts=True)
+        if max_records is None:
+            return cls(_HAIR / sizes[person], len(sizes), 1.0, None)
+        most = checks.integer(max_records, "max_records", low=1)
+        order = np.argsort(person, kind="stable")
+        place = np.empty(records, np.int64)
+        place[order] = np.arange(records) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        return cls((place < most).astype(np.float64), len(sizes), float(most), most)
+
+    @property
+    def words(self) -> str:
+        """How a person's records count, for the guarantee."""
+        if self.max_records is None:
+            return f"{self.count} persons; each of a person's m records has weight 1/m"
+        return f"{self.count} persons; of each the first {self.max_records} records count"
+
+    def directions(self, dim: int) -> int:
+        """The largest dimension of the span of one person's records."""
+        return dim if self.max_records is None else min(dim, self.max_records)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,24 +128,24 @@ class OfflineProblem:
     groups: Groups | None = None  # persons, if persons are protected
     pulled: float = 0.0  # upper bound on the norm of the point towards which the ridge pulls
 
-    @property
+    @functools.cached_property
     def records(self) -> int:
         return self.table.shape[0]
 
-    @property
+    @functools.cached_property
     def shape(self) -> tuple[int, int]:
         return self.table.shape
 
-    @property
+    @functools.cached_property
     def count(self) -> int:
         """Number of protected records or persons; public, unlike the number of a person's records."""
         return self.records if self.groups is None else self.groups.count
 
-    @property
+    @functools.cached_property
     def unit(self) -> str:
         return "record" if self.groups is None else "person"
 
-    @property
+    @functools.cached_property
     def dim(self) -> int:
         return self.table.shape[1]
 
@@ -108,11 +175,11 @@ class OfflineProblem:
         kind, params = self.linear.kernel
         return Scalar(kind, params, self.slope_bound)
 
-    @property
+    @functools.cached_property
     def is_linear_model(self) -> bool:
         return isinstance(self.loss, GeneralizedLinear)
 
-    @property
+    @functools.cached_property
     def linear(self) -> GeneralizedLinear:
         """The loss, if it is a generalised linear one."""
         assert isinstance(self.loss, GeneralizedLinear)
@@ -123,7 +190,7 @@ class OfflineProblem:
         """Bounds on |phi'| and phi'' on the set, for a record with weight 1."""
         return self.linear.scalar_bounds(self.set)
 
-    @property
+    @functools.cached_property
     def slope_bound(self) -> float:
         return self.scalar_bounds[0]
 
@@ -171,7 +238,7 @@ class OfflineProblem:
         """A bound on the norm of the sum of gradients."""
         return self.count * self.norm * (1.0 + 2.0**-20)
 
-    @property
+    @functools.cached_property
     def smoothness(self) -> float:
         """Smoothness of the mean loss on the set."""
         if self.is_linear_model:
@@ -180,7 +247,7 @@ class OfflineProblem:
         return self.loss.smoothness
 
     def with_set(self, set: Any) -> OfflineProblem:
-        return replace(self, set=set)
+        return self if set is self.set else replace(self, set=set)
 
     # Passes: the predictors of a point are represented by the point itself.
 
@@ -296,14 +363,14 @@ class OfflineProblem:
 
     # A noisy vector, with the kind of noise that the budget allows.
 
-    @property
+    @functools.cached_property
     def noise(self) -> str:
         return "gaussian" if self.budget.delta > 0.0 else "gamma"
 
-    @property
+    @functools.cached_property
     def level(self) -> float:
         """The privacy level that a single release may spend: mu, or epsilon if delta = 0."""
-        whole = _mu(self.budget) if self.budget.delta > 0.0 else self.budget.epsilon
+        whole = self.budget.mu if self.budget.delta > 0.0 else self.budget.epsilon
         return self.share * whole
 
     def noise_scale(self, sensitivity: float, level: float, dim: int, largest: float) -> float:
@@ -330,21 +397,19 @@ class OfflineProblem:
 
     def noise_norm(self, sensitivity: float, dim: int | None = None) -> float:
         """Root mean square norm of the noise of one release that spends the whole budget."""
-        p = self.dim if dim is None else dim
-        if self.noise == "gaussian":
-            return math.sqrt(p) * sensitivity / self.level
-        return math.sqrt(p * (p + 1.0)) * sensitivity / self.level
+        return noise_norm(self.noise, self.dim if dim is None else dim, sensitivity, self.level)
+
+
+def noise_norm(noise: str, dim: int, sensitivity: float, level: float) -> float:
+    """Root mean square norm of a noise vector at this privacy level."""
+    times = math.sqrt(dim if noise == "gaussian" else dim * (dim + 1.0))
+    return times * sensitivity / level
 
 
 @functools.lru_cache(maxsize=256)
 def _meets(parts: tuple[tuple[curves.Curve, int], ...], budget: Budget) -> bool:
     releases = [Release("check", curve, None, "as stated", count) for curve, count in parts]
     return Guarantee.of(budget, releases).meets(budget)
-
-
-@functools.lru_cache(maxsize=64)
-def _mu(budget: Budget) -> float:
-    return budget.mu
 
 
 def reach(set: Any) -> float:

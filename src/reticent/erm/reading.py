@@ -18,9 +18,8 @@ import scipy.sparse as sp
 
 from reticent import checks
 from reticent.checks import FloatArray
-from reticent.erm.groups import Groups
 from reticent.erm.passes import surveyed
-from reticent.erm.problem import IGNORANCE, OfflineProblem, default_radius, label_range
+from reticent.erm.problem import IGNORANCE, Groups, OfflineProblem, default_radius, label_range
 from reticent.losses import (
     CappedLogistic,
     ClipCounts,
@@ -66,7 +65,8 @@ def read(
     """Check all arguments and clip the records; spends nothing and draws nothing."""
     _check_terms(loss, budget)
     checks.choice(noise_precision, "noise_precision", PRECISIONS)
-    prescribed.check(calibration)
+    if calibration != prescribed.EXACT:
+        prescribed.check(calibration)
     bound = checks.number(weight_bound, "weight_bound", low=0.0, open_low=True)
     table, clipped = _table(loss, X, y, by_entries)
     dim = table.shape[1]

@@ -232,18 +232,18 @@ def solve(
         fixed = _fixed(solver, plan, X, seed, guarantee, callback=callback, resume=resume)
     if _rehearsing.get():
         return Fit(np.zeros(0), guarantee, recorder.close())
-    identity = {} if plan.identity is None else {**plan.identity, **terms(plan.problem)}
     if file is not None:
         source, over = file.begin(fixed, source)
         if over is not None:
             return Fit(over["point"], guarantee, recorder.close(), None, over["released"])
         charge(guarantee, f"{solver}, run {file.name}", once=True)
-        pause = Pause(solver, identity, 0, dict(plan.arrays), source)
-    else:
-        pause = _begun(solver, plan, identity, source, guarantee, resume)
-    run = Run(
-        plan.problem, pause.source, recorder, {name: a.copy() for name, a in pause.arrays.items()}
-    )
+    elif resume is None and not plan.is_paid:
+        charge(guarantee, solver)  # a run that continues was charged when it began
+    pause = None if plan.identity is None else _pause(solver, plan, plan.identity, source, resume)
+    arrays = plan.arrays
+    if pause is not None:
+        source, arrays = pause.source, pause.arrays
+    run = Run(plan.problem, source, recorder, {name: a.copy() for name, a in arrays.items()})
     if plan.then is not None:
         plan = plan.then(run)
         run = Run(
@@ -255,9 +255,10 @@ def solve(
     if file is not None:
         file.finish({"point": point, "released": run.released})
     rest = None
-    if plan.identity is not None and step < plan.steps:
-        rest = Pause(solver, identity, step, run.arrays, pause.source, pause.lease)
-    pause.lease.furthest = step
+    if pause is not None:
+        if step < plan.steps:
+            rest = Pause(solver, pause.plan, step, run.arrays, source, pause.lease)
+        pause.lease.furthest = step
     return Fit(point, guarantee, run.recorder.close(), rest, run.released)
 
 
@@ -297,31 +298,25 @@ def _fixed(
     }
 
 
-def _begun(
-    solver: str,
-    plan: SolverPlan,
-    identity: dict[str, Any],
-    source: Source,
-    guarantee: Guarantee,
-    resume: Any,
+def _pause(
+    solver: str, plan: SolverPlan, identity: Mapping[str, Any], source: Source, resume: Any
 ) -> Pause:
-    """A run that is charged now, or the stopped one that it continues, which was charged when it began."""
+    """The state from which a run that can be stopped starts: its beginning, or where another one was stopped."""
+    whole = {**identity, **terms(plan.problem)}
     if resume is not None:
-        return take_up(resume, solver, identity)
-    if not plan.is_paid:
-        charge(guarantee, solver)
-    return Pause(solver, identity, 0, dict(plan.arrays), source)
+        return take_up(resume, solver, whole)
+    return Pause(solver, whole, 0, dict(plan.arrays), source)
 
 
-def _take_steps(plan: SolverPlan, run: Run, pause: Pause) -> int:
-    """Take the remaining steps of a pause; returns the number of the last step."""
+def _take_steps(plan: SolverPlan, run: Run, pause: Pause | None) -> int:
+    """Take the remaining steps of a run; returns the number of the last step."""
     assert plan.step is not None
-    step = pause.step
+    step = 0 if pause is None else pause.step
     stop: bool | None = False
     with run.recorder:
         while step < plan.steps and not stop:
             step = min(step + plan.stride, plan.steps)
-            if plan.identity is not None:  # a saved run must not contain the key of earlier draws
+            if pause is not None:  # a saved run must not contain the key of earlier draws
                 pause.turn(step)
             stop = plan.step(run, step)
     return step

@@ -36,7 +36,7 @@ from reticent.sets import L2Ball, WholeSpace
 from reticent.solve.accelerated import accelerated, settled
 from reticent.solve.ball import in_eigenbasis
 from reticent.solve.blocks import Form, InMemory, summed
-from reticent.solve.region import Region
+from reticent.solve.objective import Region
 from reticent.trace import Callback
 
 NAME = "sufficient statistics"

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from reticent.checks import FloatArray
-from reticent.erm.groups import Groups
 from reticent.noise import Source, release
 from reticent.privacy import Budget, Gaussian, Laplace, Release
 from reticent.privacy.curves import Curve
@@ -225,7 +224,8 @@ class Search:
         X : array or CSR matrix of shape (n, columns)
             The records; all values must be finite.
         weights : array or None
-            Weight of each record in the counts, from :func:`counted`; a null record has weight 0. None: 1 each.
+            Weight of each record in the counts, from `reticent.estimators.counts.counted`; a null record has weight 0.
+            None: 1 each.
         source : Source
             Generator of the noise. :attr:`releases` must have been charged before.
         least : float
@@ -318,27 +318,6 @@ class Search:
             counts.ravel(), scale, source, noise=self.noise, precision=self.precision
         )
         return seen.reshape(counts.shape)
-
-
-def counted(given: Any, groups: Groups | None) -> Any:
-    """The weight of each record in a count: 0 for a null record, and 1/m for each of a person's m records.
-
-    Weights are rounded down to multiples of 2^-20, so that their sums are exact and a person counts at most 1.
-
-
-    Parameters
-    ----------
-    given : array or None
-        Sample weights; records of weight 0 are null records.
-    groups : Groups or None
-        Persons, if persons rather than records are protected.
-    """
-    present = None if given is None else (np.asarray(given) > 0.0).astype(np.float64)
-    if groups is None:
-        return present
-    # with max_records the factors of a person's first records are 1 each and add up to at most max_records
-    shares = np.floor(groups.factors / groups.most * 2.0**20) * 2.0**-20
-    return shares if present is None else shares * present
 
 
 def _column(X: Any, j: int) -> FloatArray:

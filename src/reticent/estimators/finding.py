@@ -20,8 +20,7 @@ from reticent import checks
 from reticent.checks import FloatArray
 from reticent.estimators.bounds import Columns, Search
 from reticent.estimators.parameters import LEAST_NORM, PRIVATE, budget, participation
-from reticent.estimators.scaling import Scaling
-from reticent.estimators.units import Units
+from reticent.estimators.scaling import Scaling, Units
 from reticent.losses.records import row_norms
 from reticent.noise import Source
 from reticent.privacy import Budget, Guarantee, Release

@@ -132,7 +132,7 @@ class LabelScale:
         doubt : float
             Standard deviation of the noise in the mean.
         weights : array or None
-            Weight of each record, from `reticent.estimators.bounds.counted`. None: 1 each.
+            Weight of each record, from `reticent.estimators.counts.counted`. None: 1 each.
         source : Source
             Generator of the noise. :attr:`releases` must have been charged before.
         """

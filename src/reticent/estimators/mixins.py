@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from reticent import checks
 from reticent.estimators import parameters
-from reticent.estimators.units import Units, in_labels, to_unit
+from reticent.estimators.scaling import Units, in_labels, to_unit
 from reticent.losses.records import as_it_is, clip_labels
 from reticent.privacy import scope
 from reticent.solve.blocks import Lazy, block_size, ends

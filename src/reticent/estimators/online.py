@@ -21,9 +21,9 @@ from reticent import checks
 from reticent.estimators import parameters
 from reticent.estimators.finding import Found, found_first
 from reticent.estimators.mixins import FittedEstimator, FloatArray, validated
+from reticent.estimators.scaling import Units
 from reticent.estimators.sparse_stream import SparseStream, begun, chosen, restored
 from reticent.estimators.stream import Stream, StreamPlan, plan_of
-from reticent.estimators.units import Units
 from reticent.losses import ClipCounts
 from reticent.online.learner import DECISION, Learner
 from reticent.privacy import Guarantee, uncharged

@@ -3,6 +3,10 @@
 Rows are clipped to ``feature_norm`` and divided by it, a constant feature is appended for the intercept, weights are
 clipped to their bound, and a solver does the rest. docs/estimators.md explains which solver is chosen and why.
 
+What is released beside a fit, such as bounds found privately or class counts, shares its budget. The cost of a fit
+depends on public numbers only, so a rehearsal on an empty table of the same shape has the same guarantee, and
+everything is charged at once, before any noise is drawn.
+
 Noise is calibrated to the norm of features and constant together, sqrt(1 + t^2) for a constant t, so an intercept
 always costs something. The default t = p^(-1/4) minimises ``(1 + t^2)(p + 1/t^2)``, the variance of the noise in a
 prediction including the intercept.
@@ -10,9 +14,10 @@ prediction including the intercept.
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -22,27 +27,36 @@ from sklearn.utils.validation import check_is_fitted
 
 from reticent import checks
 from reticent.erm import Fit
-from reticent.erm.groups import Groups
 from reticent.erm.passes import surveyed
-from reticent.erm.solver import is_rehearsal
+from reticent.erm.problem import Groups
+from reticent.erm.solver import is_rehearsal, rehearsing
 from reticent.estimators import parameters
-from reticent.estimators.beside import Rehearsed, reserve
 from reticent.estimators.bounds import Search
 from reticent.estimators.finding import NothingFound
 from reticent.estimators.mixins import PRECISIONS, FittedEstimator, FloatArray, set_features
-from reticent.estimators.scaling import Scaling, too_large
+from reticent.estimators.scaling import ROOM, Scaling, Units, too_large
 from reticent.estimators.summary import INTERCEPT, Carried, NoIntervals
-from reticent.estimators.units import ROOM, Units
 from reticent.losses import ClipCounts
 from reticent.losses.records import row_norms
 from reticent.noise import Source
-from reticent.privacy import Budget, Guarantee, Release, charge, uncharged, with_remarks
-from reticent.privacy.guarantee import with_details
+from reticent.privacy import (
+    Budget,
+    Guarantee,
+    Release,
+    charge,
+    gaussian,
+    uncharged,
+    with_remarks,
+)
+from reticent.privacy.curves import Curve
+from reticent.privacy.guarantee import changed, with_details
 from reticent.solve.blocks import Form, InMemory, LabelCheck, Lazy, Records
 
 NOISE_PRECISIONS = ("lattice", "float")
 SCALINGS = ("auto", "none")
 DIAGNOSTICS = ("clipped_",)
+_TRIES = 40
+"""Number of rehearsals after which a budget is taken to be too small."""
 _OPTIONAL = ("_errors", "_moments", "_constant_feature")
 """What some fits release beside the coefficients."""
 
@@ -356,7 +370,7 @@ class PrivateEstimator(FittedEstimator, ABC):
 
         rest, whole = reserve(budget, beside, rehearse)
         common["budget"] = rest
-        whole = with_remarks(replace(whole, seeded=common["seed"] is not None))
+        whole = with_remarks(changed(whole, seeded=common["seed"] is not None))
         if is_rehearsal():
             raise Rehearsed(whole)
         charge(whole, f"{type(self).__name__} with {beside[0].mechanism}")
@@ -388,7 +402,7 @@ class PrivateEstimator(FittedEstimator, ABC):
         made = with_details(fit.guarantee, self._facts(table))
         if whole is not None:
             beside = whole.releases[: -len(made.releases)]
-            made = replace(whole, releases=beside + made.releases)
+            made = changed(whole, releases=beside + made.releases)
         self.guarantee_ = made
         self._protected = table.public
         self.settings_ = dict(fit.trace.settings)
@@ -468,3 +482,86 @@ def class_factors(value: Any, classes: Any, numbers: Any) -> tuple[FloatArray | 
     if table.max() == 0.0:
         raise ValueError(f"class_weight must contain a weight above 0, got {value!r}")
     return table[numbers], float(table.max())
+
+
+class Rehearsed(Exception):
+    """Raised instead of fitting; carries the guarantee that the fit would have."""
+
+    def __init__(self, guarantee: Guarantee) -> None:
+        super().__init__("this was a rehearsal: nothing was fitted")
+        self.guarantee = guarantee
+
+
+def price(estimator: Any, X: Any, y: Any, groups: Any = None) -> Guarantee:
+    """The guarantee that ``estimator.fit(X, y, groups=groups)`` would give; charges nothing and draws no noise."""
+    try:
+        with rehearsing():
+            estimator.fit(X, y, **({} if groups is None else {"groups": groups}))
+    except Rehearsed as end:
+        return end.guarantee
+    raise TypeError(f"{type(estimator).__name__} cannot state the cost of a fit in advance")
+
+
+@functools.lru_cache(maxsize=256)
+def _epsilon(curve: Curve, delta: float) -> float:
+    return curve.epsilon(delta)
+
+
+def reserve(
+    budget: Budget, releases: Sequence[Release], rehearse: Callable[[Budget], Fit]
+) -> tuple[Budget, Guarantee]:
+    """The largest budget that these releases leave for a fit, and the guarantee of everything together.
+
+    Parameters
+    ----------
+    budget : Budget
+        Budget of the releases and the fit together.
+    releases : sequence of Release
+        The other releases: pure if the budget's delta is 0, else Gaussian.
+    rehearse : callable
+        ``rehearse(budget)`` returns a fit on an empty table; only its guarantee is used.
+
+    Returns
+    -------
+    tuple
+        The budget of the fit, and the guarantee of everything together.
+
+    Raises
+    ------
+    ValueError
+        If the releases leave too little for the fit.
+    """
+    beside = Guarantee.of(budget, releases)
+    pure = budget.delta == 0.0
+    if pure:
+        assert beside.pure is not None
+        epsilon = budget.epsilon - beside.pure
+    else:
+        assert beside.gdp is not None
+        epsilon = gaussian.epsilon(budget.delta, math.sqrt(budget.mu**2 - beside.gdp**2))
+    before = None  # the epsilon tried last, and by how much the total exceeded the budget
+    for _ in range(_TRIES):
+        rest = budget.with_(epsilon=epsilon * (1.0 - 2.0**-40))
+        with rehearsing():
+            fit = rehearse(rest)
+        whole = Guarantee.of(
+            budget,
+            (*releases, *fit.guarantee.releases),
+            lattice=fit.guarantee.lattice,
+            caveats=fit.guarantee.caveats,
+            unit=fit.guarantee.unit,
+        )
+        excess = _epsilon(whole.curve, budget.delta) - budget.epsilon
+        if excess <= 1e-12 * budget.epsilon:
+            return rest, whole
+        # The first guess takes the fit to be Gaussian. Objective perturbation is not, so the total overshoots;
+        # the first step down takes the total to change as much as the part, and only later ones know by how much.
+        slope = 1.0 if before is None else (before[1] - excess) / (before[0] - epsilon)
+        before = epsilon, excess
+        epsilon -= max(1.01 * excess / min(max(slope, 0.1), 1.0), 1e-6 * budget.epsilon)
+        if epsilon <= 0.0:
+            break
+    raise ValueError(
+        f"the budget ({budget}) is too small to share between the fit and {releases[0].mechanism}; "
+        "raise epsilon, or state the bounds that would be found privately. Nothing was spent"
+    )

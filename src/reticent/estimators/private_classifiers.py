@@ -23,17 +23,15 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from reticent import checks, erm
-from reticent.erm.groups import Groups
+from reticent.erm.problem import Groups
 from reticent.estimators import parameters
-from reticent.estimators.bounds import SHARE, counted
-from reticent.estimators.class_counts import SHARES, ClassCounts
+from reticent.estimators.bounds import SHARE
+from reticent.estimators.counts import RARE, SHARES, ClassCounts, PredictorCounts, counted
 from reticent.estimators.curvature import Curvature, Errors
 from reticent.estimators.mixins import LEAK, Classes, FloatArray, KnownClasses, lazily, shares
 from reticent.estimators.private import PrivateEstimator, Table, class_factors
-from reticent.estimators.probabilities import RARE, PredictorCounts
-from reticent.estimators.scaling import too_large
+from reticent.estimators.scaling import ROOM, too_large
 from reticent.estimators.summary import Summary, summarise
-from reticent.estimators.units import ROOM
 from reticent.losses import CappedLogistic, ClipCounts, Logistic, SmoothHinge
 from reticent.noise import Source
 from reticent.privacy import Budget, Guarantee, PrivacyLeakWarning, remarked, with_remarks

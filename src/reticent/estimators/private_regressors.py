@@ -20,18 +20,17 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from reticent import erm
-from reticent.erm.groups import Groups
-from reticent.erm.problem import IGNORANCE
+from reticent.erm.problem import IGNORANCE, Groups
 from reticent.erm.rounded_sums import UNIT, UNITS
 from reticent.estimators import parameters
-from reticent.estimators.bounds import SHARE, Search, counted
+from reticent.estimators.bounds import SHARE, Search
+from reticent.estimators.counts import counted
 from reticent.estimators.finding import label_bounds, warn_of_flat_labels
 from reticent.estimators.label_scale import LabelScale, moved
 from reticent.estimators.mixins import Bounded, FiniteLabels, FloatArray, lazily, real_labels
 from reticent.estimators.private import PrivateEstimator, Table
-from reticent.estimators.scaling import NoisySum, too_large
+from reticent.estimators.scaling import NoisySum, clip_entries, too_large
 from reticent.estimators.summary import Moments, NoIntervals, SquaredLabels, Summary, summarise
-from reticent.estimators.units import clip_entries
 from reticent.losses import ClipCounts, Huber, Squared
 from reticent.losses.records import row_norms
 from reticent.privacy import Budget, Guarantee

@@ -40,9 +40,9 @@ from reticent.estimators import parameters
 from reticent.estimators.dictionaries import Declared, FloatArray, Hashed, Record, SparselyHashed
 from reticent.estimators.finding import found_first
 from reticent.estimators.mixins import shares
+from reticent.estimators.scaling import to_unit
 from reticent.estimators.sparse_stream import SparseStream, begun, chosen, restored
 from reticent.estimators.stream import Stream, plan_of
-from reticent.estimators.units import to_unit
 from reticent.losses import ClipCounts
 from reticent.losses.records import clip_labels
 from reticent.privacy import Guarantee

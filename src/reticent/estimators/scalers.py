@@ -16,10 +16,11 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from reticent import checks
-from reticent.erm.groups import Groups
+from reticent.erm.problem import Groups
 from reticent.erm.rounded_sums import UNIT, UNITS, weighted
 from reticent.estimators import parameters
-from reticent.estimators.bounds import Search, counted
+from reticent.estimators.bounds import Search
+from reticent.estimators.counts import counted
 from reticent.estimators.mixins import (
     Charged,
     FittedEstimator,
@@ -29,7 +30,7 @@ from reticent.estimators.mixins import (
     set_features,
     validated,
 )
-from reticent.estimators.units import NARROW
+from reticent.estimators.scaling import NARROW
 from reticent.noise import Source, release
 from reticent.privacy import Budget, Gaussian, Guarantee, Pure, Release, charge
 from reticent.privacy.guarantee import with_details

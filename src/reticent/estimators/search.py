@@ -22,13 +22,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from reticent import checks
-from reticent.erm.groups import Groups
+from reticent.erm.problem import Groups
 from reticent.estimators import parameters
-from reticent.estimators.beside import price
-from reticent.estimators.bounds import counted
+from reticent.estimators.counts import counted
 from reticent.estimators.mixins import Charged
-from reticent.estimators.private import PrivateEstimator
-from reticent.estimators.units import to_unit
+from reticent.estimators.private import PrivateEstimator, price
+from reticent.estimators.scaling import to_unit
 from reticent.noise import Source, release
 from reticent.privacy import (
     BestOf,

@@ -28,7 +28,7 @@ from scipy.special import logsumexp, softmax
 from reticent.estimators import kernels as k
 from reticent.estimators.finding import First, Found, Kept
 from reticent.estimators.parameters import budget, participation, refuse_quadratic
-from reticent.estimators.units import ROOM, Units, to_unit
+from reticent.estimators.scaling import ROOM, Units, to_unit
 from reticent.losses import ClipCounts, Huber, Logistic, Loss, Squared
 from reticent.losses.kernels import HUBER, LOGISTIC, SOFTMAX
 from reticent.losses.records import clip_labels

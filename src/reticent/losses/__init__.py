@@ -3,9 +3,9 @@
 from reticent.losses.base import ClipCounts, Loss
 from reticent.losses.checking import CheckReport, check
 from reticent.losses.custom import CustomLoss
-from reticent.losses.generalized_linear import GeneralizedLinear
 from reticent.losses.glm import (
     CappedLogistic,
+    GeneralizedLinear,
     Hinge,
     Huber,
     Logistic,

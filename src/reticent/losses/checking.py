@@ -20,7 +20,7 @@ import numpy as np
 from reticent import checks
 from reticent.losses import kernels
 from reticent.losses.base import FloatArray, Loss
-from reticent.losses.generalized_linear import GeneralizedLinear
+from reticent.losses.glm import GeneralizedLinear
 from reticent.losses.records import features
 from reticent.sets.contract import ContractError
 

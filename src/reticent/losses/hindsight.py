@@ -24,17 +24,15 @@ import numpy as np
 from reticent import checks
 from reticent.losses import kernels
 from reticent.losses.base import ClipCounts, FloatArray, Loss
-from reticent.losses.generalized_linear import GeneralizedLinear
-from reticent.losses.glm import Squared
+from reticent.losses.glm import GeneralizedLinear, Squared
 from reticent.losses.in_blocks import MeanInBlocks, in_blocks
 from reticent.solve.barrier import Kinked, central_path
 from reticent.solve.blocks import Lazy
 from reticent.solve.bundle import bundle
 from reticent.solve.corrective import minimize_by_vertices
 from reticent.solve.newton import minimize_by_newton
-from reticent.solve.objective import MeanTerms, Objective
+from reticent.solve.objective import MeanTerms, Objective, Region
 from reticent.solve.quadratic import QuadraticSolver
-from reticent.solve.region import Region
 from reticent.solve.search import Search, descend
 
 _MATRIX_COLUMNS = 2000

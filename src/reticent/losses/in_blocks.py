@@ -14,7 +14,7 @@ import numpy as np
 
 from reticent.losses import kernels
 from reticent.losses.base import ClipCounts, FloatArray, Loss
-from reticent.losses.generalized_linear import GeneralizedLinear
+from reticent.losses.glm import GeneralizedLinear
 from reticent.solve.blocks import Block, Form, Lazy, Records, summed
 from reticent.solve.objective import weighted_gram
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from reticent.losses import kernels, records
 from reticent.losses.base import ClipCounts, FloatArray, dense_rows
-from reticent.losses.generalized_linear import GeneralizedLinear
+from reticent.losses.glm import GeneralizedLinear
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 
 from reticent.losses import kernels, records
 from reticent.losses.base import FloatArray
-from reticent.losses.generalized_linear import GeneralizedLinear
+from reticent.losses.glm import GeneralizedLinear
 
 
 @dataclass(frozen=True)

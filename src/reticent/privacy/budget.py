@@ -7,6 +7,7 @@ factor of your own.
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from collections.abc import Sequence
@@ -99,6 +100,12 @@ class Scope:
                 "came within them"
             )
         return f"{who}, protected for {self.window} outputs from the record's own, one per record"
+
+
+@functools.lru_cache(maxsize=64)
+def _scope(neighbours: str, window: int | None, ages: tuple[int, ...]) -> Scope:
+    """The scope of a budget, whose fields have been checked."""
+    return Scope(neighbours, window, ages)
 
 
 def plain(value: float) -> str:
@@ -236,7 +243,7 @@ class Budget:
     @property
     def scope(self) -> Scope:
         """Whom the budget protects, and for how long."""
-        return Scope(self.neighbours, self.window, tuple(age for age, _ in self.fade or ()))
+        return _scope(self.neighbours, self.window, tuple(age for age, _ in self.fade or ()))
 
     @property
     def profile(self) -> tuple[tuple[int, float], ...]:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -212,7 +212,7 @@ class Composed(Curve):
         return _root_of_squares((curve.gdp_bound, count) for curve, count in self.parts)
 
     def _rdp(self, alpha: float) -> float:
-        return math.fsum(count * curve._rdp(alpha) for curve, count in self.parts)
+        return math.fsum([count * curve._rdp(alpha) for curve, count in self.parts])
 
     @functools.cached_property
     def _exact(self) -> Callable[[float], float] | None:
@@ -247,7 +247,7 @@ class Composed(Curve):
         if self._is_sampled:
             bounds.append(subsampled.delta_of(self.parts, epsilon))
         if self._is_best_added:
-            bounds.append(_inverse(self._by_addition, epsilon))
+            bounds.append(_inverse(lambda delta: min(self._by_addition(delta)), epsilon))
         if self._shifted is not None:
             shift, mu = self._shifted
             if epsilon > shift:
@@ -255,23 +255,34 @@ class Composed(Curve):
         return min(bounds)
 
     def _epsilon(self, delta: float) -> float:
-        bounds = [epsilon_from(self._rdp, delta)]
+        return min(self._epsilons(delta))
+
+    def _proves(self, epsilon: float, delta: float) -> bool:
+        if not 0.0 < delta < 1.0:
+            return super()._proves(epsilon, delta)
+        return any(bound <= epsilon for bound in self._epsilons(delta))
+
+    def _epsilons(self, delta: float) -> Iterator[float]:
+        """All bounds that apply, the quickest first: one of them can be enough."""
+        general = []
         if self.pure is not None:
-            bounds.append(self.pure)
+            general.append(self.pure)
         if math.isfinite(self.gdp_bound):
-            bounds.append(gaussian.epsilon(delta, self.gdp_bound))
-        if self._exact is not None:
-            bounds.append(_root(self._exact, math.log(delta), min(bounds)))
-        if self._is_sampled:
-            bounds.append(subsampled.epsilon_of(self.parts, delta))
-        if self._is_best_added:
-            bounds.append(self._by_addition(delta))
+            general.append(gaussian.epsilon(delta, self.gdp_bound))
+        yield from general
         if self._shifted is not None:
             shift, mu = self._shifted
             less = delta * math.exp(-shift) * (1.0 - 2.0**-50)
             if less > 0.0:
-                bounds.append(shift + gaussian.epsilon(less, mu))
-        return min(bounds)
+                yield shift + gaussian.epsilon(less, mu)
+        if self._is_best_added:
+            yield from self._by_addition(delta)
+        general.append(epsilon_from(self._rdp, delta))
+        yield general[-1]
+        if self._exact is not None:
+            yield _root(self._exact, math.log(delta), min(general))
+        if self._is_sampled:
+            yield subsampled.epsilon_of(self.parts, delta)
 
     @functools.cached_property
     def _is_best_added(self) -> bool:
@@ -300,18 +311,19 @@ class Composed(Curve):
                 return None
         return (shift * (1.0 + 2.0**-48), _root_of_squares(squares)) if shift else None
 
-    def _by_addition(self, delta: float) -> float:
-        """The sum of epsilons at shares of delta, for parts whose own profile is their best bound."""
+    def _by_addition(self, delta: float) -> Iterator[float]:
+        """Sums of epsilons at shares of delta, for parts whose own profile is their best bound.
+
+        The largest share comes first, because fits with noise on their result are calibrated with that share.
+        """
         loose = [(c, n) for c, n in self.parts if _is_profile(c)]
         tight = [(c, n) for c, n in self.parts if not _is_profile(c)]
         times = sum(count for _, count in loose)
-        shares = [1.0] if not tight else [0.1, 0.25, 0.5, 0.75, 0.9, 0.99]
+        shares = [1.0] if not tight else [0.99, 0.9, 0.75, 0.5, 0.25, 0.1]
         rest = compose(tight)
-        return min(
-            math.fsum(count * curve.epsilon(share * delta / times) for curve, count in loose)
-            + (rest.epsilon((1.0 - share) * delta) if tight else 0.0)
-            for share in shares
-        )
+        for share in shares:
+            epsilon = math.fsum(n * c.epsilon(share * delta / times) for c, n in loose)
+            yield epsilon + (rest.epsilon((1.0 - share) * delta) if tight else 0.0)
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "parts": [[c.to_dict(), n] for c, n in self.parts]}

@@ -28,7 +28,7 @@ _SLACK = 1.0 + 1e-12
 
 def meets(curve: Curve, budget: Budget) -> bool:
     """Whether this curve is at least as private as the budget asks."""
-    if curve.epsilon(budget.delta) <= budget.epsilon * _SLACK:
+    if curve._proves(budget.epsilon * _SLACK, budget.delta):
         return True
     if budget.delta == 0.0:
         return False

@@ -88,6 +88,10 @@ class Curve(ABC):
             return math.inf if self.pure is None else self.pure
         return 0.0 if delta == 1.0 else self._epsilon(delta)
 
+    def _proves(self, epsilon: float, delta: float) -> bool:
+        """Whether this epsilon is proved at this delta."""
+        return self.epsilon(delta) <= epsilon
+
     @abstractmethod
     def _rdp(self, alpha: float) -> float: ...
 

@@ -282,7 +282,7 @@ class Guarantee:
             details=tuple(details),
             ages=ages,
         )
-        return functools.reduce(_with_flags_of, guarantees, replace(first, releases=(release,)))
+        return functools.reduce(_with_flags_of, guarantees, changed(first, releases=(release,)))
 
     @functools.cached_property
     def curve(self) -> Curve:
@@ -417,7 +417,7 @@ class Guarantee:
         if not isinstance(other, Guarantee):
             return NotImplemented
         self._same_scope(other, "added")
-        return _with_flags_of(replace(self, releases=self.releases + other.releases), other)
+        return _with_flags_of(changed(self, releases=self.releases + other.releases), other)
 
     def _same_scope(self, other: Guarantee, verb: str) -> None:
         if not isinstance(other, Guarantee):
@@ -573,20 +573,29 @@ class ByAge:
         return importlib.import_module("reticent.plots").by_age(self, **options)
 
 
+def changed(guarantee: Guarantee, **fields: Any) -> Guarantee:
+    """A copy with some fields changed, which are not checked: they come from guarantees of the same scope."""
+    made = object.__new__(Guarantee)
+    stale = ("curve", "summary") if "releases" in fields else ("summary",)
+    kept = {name: value for name, value in vars(guarantee).items() if name not in stale}
+    made.__dict__.update(kept | fields)
+    return made
+
+
 def with_caveats(guarantee: Guarantee, lines: Iterable[str]) -> Guarantee:
     """The guarantee with further sentences that a reader must see."""
-    return replace(guarantee, caveats=_merged([guarantee.caveats, lines]))
+    return changed(guarantee, caveats=_merged([guarantee.caveats, _lines(lines, "caveats")]))
 
 
 def with_details(guarantee: Guarantee, lines: tuple[str, ...]) -> Guarantee:
     """The guarantee with further lines under each of its releases."""
     releases = [replace(release, details=release.details + lines) for release in guarantee.releases]
-    return replace(guarantee, releases=tuple(releases))
+    return changed(guarantee, releases=tuple(releases))
 
 
 def _with_flags_of(guarantee: Guarantee, other: Guarantee) -> Guarantee:
     """The guarantee, with the other one's caveats too, and seeded or off the lattice if either of them is."""
-    return replace(
+    return changed(
         guarantee,
         seeded=guarantee.seeded or other.seeded,
         lattice=guarantee.lattice and other.lattice,

@@ -28,6 +28,7 @@ is a leak of its own, and other losses are not covered.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import ClassVar
@@ -98,7 +99,7 @@ class ObjectivePerturbation(Curve):
                 "compose that many curves instead"
             )
 
-    @property
+    @functools.cached_property
     def width(self) -> float:
         """How far one record moves the linear term, in standard deviations: mu, or twice that if it may be replaced."""
         # Two records move at once under replacement; by Cauchy's inequality the moments are

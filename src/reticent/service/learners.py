@@ -9,8 +9,8 @@ import numpy as np
 
 from reticent.estimators.finding import found_first
 from reticent.estimators.parameters import ONLINE, checked
+from reticent.estimators.scaling import in_labels, to_unit
 from reticent.estimators.stream import Stream, StreamPlan, plan_of
-from reticent.estimators.units import in_labels, to_unit
 from reticent.losses.records import clip_labels
 from reticent.privacy import Guarantee
 from reticent.service.problems import Problem

@@ -5,12 +5,10 @@ points, and its caller decides by a certificate when a point is good enough: :fu
 duality gap (the best fixed decision in hindsight), ``reticent.erm.minimise`` by a proved distance from the minimiser.
 
 ==================  ====================================================================
-``region``          a set as the solvers see it
-``objective``       a sum of losses of linear predictors, a quadratic and a linear term
+``objective``       a sum of losses of linear predictors, a quadratic and a linear term, and the set
 ``certificate``     duality gaps, and distances from a minimiser that include rounding
 ``search``          a run with duality gaps: best point, best bound, when to stop
 ``newton``          Newton's method in the whole space, and proximal Newton on a set
-``proximal``        minimisers of the second-order model of a proximal step
 ``quadratic``       a quadratic over a set, to a proved gap
 ``ball``            a quadratic over a Euclidean ball
 ``accelerated``     accelerated projected gradients

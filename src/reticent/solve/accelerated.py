@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator
 
 from reticent.checks import FloatArray
-from reticent.solve.region import Projection
+from reticent.solve.objective import Projection
 
 Function = Callable[[FloatArray], float]
 Gradient = Callable[[FloatArray], FloatArray]

@@ -19,8 +19,7 @@ import numpy as np
 from reticent.checks import FloatArray
 from reticent.compiling import compiled
 from reticent.solve.certificate import least_of_tangent
-from reticent.solve.objective import MeanTerms, Objective
-from reticent.solve.region import Region
+from reticent.solve.objective import MeanTerms, Objective, Region
 from reticent.solve.search import Search
 
 _FALL = 0.1

@@ -307,7 +307,7 @@ class InMemory:
     clipped: int | None = None
     units: ClassVar[float] = UNITS
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, int]:
         return int(self.rows.shape[0]), self.form.dim(int(self.rows.shape[1]))
 

@@ -16,8 +16,8 @@ from reticent.checks import FloatArray
 from reticent.sets import Simplex
 from reticent.solve.accelerated import Function, Gradient, accelerated
 from reticent.solve.certificate import least_of_tangent
+from reticent.solve.objective import Projection, Region
 from reticent.solve.quadratic import projector
-from reticent.solve.region import Projection, Region
 from reticent.solve.search import Search
 
 _TANGENTS = 200

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reticent.checks import FloatArray
-from reticent.solve.objective import Objective
-from reticent.solve.region import Region
+from reticent.solve.objective import Objective, Region
 
 _UNIT = 2.0**-53
 
@@ -60,6 +59,16 @@ class Doubt:
     smoothness: float
     dim: int
     is_free: bool
+
+    def with_terms(self, linear: float, ridge: float) -> Doubt:
+        """The same with a linear term of norm ``linear`` and a ridge added to the objective."""
+        return Doubt(
+            self.at_zero + 8.0 * _UNIT * linear,
+            self.growth + 8.0 * _UNIT * ridge,
+            self.smoothness + ridge,
+            self.dim,
+            self.is_free,
+        )
 
     def gradient(self, size: float) -> float:
         """A bound on the norm of the gradient's rounding error at a point of this norm."""

@@ -13,9 +13,8 @@ import numpy as np
 from reticent.checks import FloatArray
 from reticent.sets import Simplex
 from reticent.solve.newton import minimize_by_newton
-from reticent.solve.objective import Objective
+from reticent.solve.objective import Objective, Region
 from reticent.solve.quadratic import Hull, QuadraticSolver
-from reticent.solve.region import Region
 from reticent.solve.search import Enough, Search, Way, follow
 
 

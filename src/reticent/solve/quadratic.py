@@ -25,7 +25,7 @@ from reticent.sets.decomposition import minor_cycle
 from reticent.solve.accelerated import accelerated
 from reticent.solve.ball import in_ball
 from reticent.solve.certificate import duality_gap
-from reticent.solve.region import Projection, Region
+from reticent.solve.objective import Projection, Region
 
 _FISTA_STEPS = 100
 _NEWTON_STEPS = 20

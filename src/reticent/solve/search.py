@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 from reticent.checks import FloatArray
 from reticent.solve.accelerated import Function, Gradient, accelerated
 from reticent.solve.certificate import duality_gap
-from reticent.solve.objective import Objective
+from reticent.solve.objective import Objective, Region
 from reticent.solve.quadratic import projector
-from reticent.solve.region import Region
 
 _ROUNDING = 1e-12
 _CHECK_EVERY = 10

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_limits
 
-from reticent.trace.progress import Progress
+from reticent.trace.trace import Progress
 
 T = TypeVar("T")
 

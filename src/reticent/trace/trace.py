@@ -1,8 +1,11 @@
-"""The record of one run of a solver: a few numbers for each step, in bounded memory.
+"""The record of one run of a solver: a few numbers for each step, in bounded memory; and a progress line.
 
 All solvers use one type, as in the callback states of FrankWolfe.jl, so that tables and plots need to know only one.
 The guarantee covers ``columns`` and ``settings``, which are computed from what was released or is public. It does not
-cover ``diagnostics`` and ``facts``, which are computed from private records.
+cover ``diagnostics`` and ``facts``, which are computed from private records. The progress line shows how fast records
+are consumed, which is not secret, and never anything that was computed from them.
+
+Considered for the line: tqdm; rich is already a dependency, for tables.
 """
 
 from __future__ import annotations
@@ -18,7 +21,6 @@ from numpy.typing import NDArray
 
 from reticent import html_tables
 from reticent.checks import FloatArray, integer
-from reticent.trace.progress import Progress
 
 NOT_PRIVATE = "diagnostic: read off the records, not covered by the guarantee"
 
@@ -270,3 +272,70 @@ class Recorder:
             {name: None for row in self._rows for name in row[0]},
             {name: None for row in self._rows for name in row[1]},
         )
+
+
+class Progress:
+    """Context manager that counts records and, if ``shown``, draws a progress line.
+
+    Parameters
+    ----------
+    label : str
+        What is running.
+    size : int, optional
+        Number of records, if it is known.
+    shown : bool
+        Whether to draw anything at all.
+
+    Examples
+    --------
+    >>> with Progress("learning", size=10, shown=False) as progress:
+    ...     progress.advance(4)
+    >>> progress.done
+    4
+    """
+
+    def __init__(self, label: str, size: int | None = None, shown: bool = False) -> None:
+        self.label = label
+        self.size = size
+        self.shown = shown
+        self.done = 0
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> Progress:
+        if self.shown:
+            from rich import progress
+            from rich.console import Console
+
+            columns = (
+                progress.TextColumn("{task.description}"),
+                progress.BarColumn(),
+                progress.MofNCompleteColumn(),
+                progress.TimeElapsedColumn(),
+            )
+            self._bar = progress.Progress(*columns, console=Console(stderr=True))
+            self._bar.start()
+            self._task = self._bar.add_task(self.label, total=self.size)
+        return self
+
+    def advance(self, records: int) -> None:
+        """Count further records."""
+        self.done += records
+        if self._bar is not None:
+            self._bar.update(self._task, advance=records)
+
+    def resize(self, size: int) -> None:
+        """Set the number of records, if it becomes known only now."""
+        self.size = size
+        if self._bar is not None:
+            self._bar.update(self._task, total=size)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None

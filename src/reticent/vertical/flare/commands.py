@@ -24,7 +24,7 @@ import scipy.special
 from reticent import html_tables
 from reticent.checks import FloatArray
 from reticent.privacy import Budget, Ledger
-from reticent.trace.progress import Progress
+from reticent.trace.trace import Progress
 from reticent.vertical.alignment import hash_ids
 from reticent.vertical.columns import Columns
 from reticent.vertical.flare import jobs, processes

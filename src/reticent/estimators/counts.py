@@ -1,4 +1,7 @@
-"""Turn a private model's predictors into log-odds, with a slope learnt from noisy counts of its own predictions.
+"""Noisy counts of the classes, and of a private model's own predictions, which turn its predictors into log-odds.
+
+Counts of the classes serve ``class_weight="balanced"`` and give the base rates. A record is counted in one class, so
+blanking it changes one count by 1 and replacing it changes at most two.
 
 The coefficients of a private fit can have the wrong length even if their direction is right: its ridge is chosen for
 data that are hard to separate, noise adds length, and the capped loss has a different link. One factor corrects that.
@@ -13,17 +16,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit
 
 from reticent.checks import FloatArray
-from reticent.estimators.class_counts import SHARES, ClassCounts
+from reticent.erm.problem import Groups
 from reticent.noise import Source
-from reticent.privacy import Budget, Release
+from reticent.noise import release as noisy_release
+from reticent.privacy import Budget, Gaussian, Laplace, Release
 
+SHARES = (0.02, 0.05, 0.1)
+"""Shares of the budget that callers choose from: of mu squared, or of epsilon if delta = 0."""
 _MANY, _FEW = 16, 4
 """Number of intervals: if columns are centred and the noise is small enough for that many counts, and otherwise."""
 _NEAR = 0.5
@@ -42,6 +48,124 @@ _SHIFT = 1.0
 """Prior standard deviation of the log-odds at the middle."""
 _ROUGH = 0.02
 """Tolerance for the mean probability over intervals against the rate of the class, in addition to noise."""
+
+
+def counted(given: Any, groups: Groups | None) -> Any:
+    """The weight of each record in a count: 0 for a null record, and 1/m for each of a person's m records.
+
+    Weights are rounded down to multiples of 2^-20, so that their sums are exact and a person counts at most 1.
+
+
+    Parameters
+    ----------
+    given : array or None
+        Sample weights; records of weight 0 are null records.
+    groups : Groups or None
+        Persons, if persons rather than records are protected.
+    """
+    present = None if given is None else (np.asarray(given) > 0.0).astype(np.float64)
+    if groups is None:
+        return present
+    # with max_records the factors of a person's first records are 1 each and add up to at most max_records
+    shares = np.floor(groups.factors / groups.most * 2.0**20) * 2.0**-20
+    return shares if present is None else shares * present
+
+
+@dataclass(frozen=True)
+class ClassCounts:
+    """Description of noisy counts of the classes: sensitivity, noise and cost.
+
+    Parameters
+    ----------
+    classes : int
+        Number of classes.
+    moved : float
+        Sensitivity of the counts: in l2 for Gaussian noise, in l1 for Laplace noise.
+    scale : float
+        Scale of the noise on each count.
+    noise : {"gaussian", "laplace"}
+        Distribution of the noise.
+    precision : {"lattice", "float"}
+        Where noisy counts lie; "float" is for simulations.
+    words : str
+        Name of the release in the guarantee.
+    """
+
+    classes: int
+    moved: float
+    scale: float
+    noise: str
+    precision: str
+    words: str = "counts of the classes"
+
+    @classmethod
+    def of(
+        cls,
+        budget: Budget,
+        classes: int,
+        precision: str,
+        share: float = SHARES[0],
+        words: str = "counts of the classes",
+    ) -> ClassCounts:
+        """Counts that spend ``share`` of a budget."""
+        places = 1.0 if budget.neighbours == "zero-out" else 2.0
+        pure = budget.delta == 0.0
+        moved = places if pure else math.sqrt(places)
+        level = share * budget.epsilon if pure else math.sqrt(share) * budget.mu
+        noise = "laplace" if pure else "gaussian"
+        scale = moved / level
+        if precision == "lattice":
+            scale = noisy_release.scale_for(moved, level, classes, noise)
+            moved = noisy_release.widened(moved, scale, classes, noise)
+        return cls(classes, moved, scale, noise, precision, words)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the noise on one count."""
+        return self.scale * (1.0 if self.noise == "gaussian" else math.sqrt(2.0))
+
+    @property
+    def release(self) -> Release:
+        """The release of these counts, with its cost."""
+        pure = self.noise == "laplace"
+        curve = Laplace(self.moved / self.scale) if pure else Gaussian(self.moved / self.scale)
+        words = "Laplace, scale" if pure else "Gaussian, standard deviation"
+        return Release(self.words, curve, self.moved, f"{words} {self.scale:.6g}")
+
+    def seen(self, numbers: Any, weights: Any, source: Source) -> FloatArray:
+        """The noisy counts. Everything else this class computes is post-processing of them.
+
+        Parameters
+        ----------
+        numbers : array of int
+            Index of the class of each record.
+        weights : array or None
+            Weight of each record in the counts, from :func:`counted`. None: 1 each.
+        source : Source
+            Generator of the noise. :attr:`release` must have been charged before.
+        """
+        counts = np.bincount(numbers, weights, self.classes).astype(np.float64)
+        return noisy_release.noisy(
+            counts, self.scale, source, noise=self.noise, precision=self.precision
+        )
+
+    def factors(self, seen: FloatArray) -> FloatArray:
+        """Class weights in (0, 1] from noisy counts: the smallest count divided by the count of the class."""
+        # a count below the scale of its noise carries no information
+        known = np.maximum(seen, self.scale)
+        return np.asarray(known.min() / known)
+
+    @property
+    def doubt(self) -> float:
+        """Standard deviation of the noise in the size of a class; with two classes, both counts are combined."""
+        return self.deviation * (math.sqrt(0.5) if self.classes == 2 else 1.0)
+
+    def rates(self, seen: FloatArray, count: int) -> FloatArray:
+        """The share of each class among ``count`` records or persons, kept away from 0 and 1 by the noise's scale."""
+        if self.classes == 2:  # the total is public, so each count is an estimate of both rates
+            second = 0.5 * (count + seen[1] - seen[0])
+            seen = np.array([count - second, second])
+        return np.asarray(np.clip(seen, self.scale, count - self.scale) / count)
 
 
 @dataclass(frozen=True)
@@ -150,7 +274,7 @@ class PredictorCounts:
         reach : float
             The intervals end at ``middle - reach`` and ``middle + reach``; predictors beyond count in the outermost.
         weights : array or None
-            Weight of each record in the counts, from `reticent.estimators.bounds.counted`. None: 1 each.
+            Weight of each record in the counts, from :func:`counted`. None: 1 each.
         source : Source
             Generator of the noise. :attr:`release` must have been charged before.
         """

@@ -11,7 +11,7 @@ from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 
 from reticent.estimators import PrivateLinearSVC, PrivateLogisticRegression
-from reticent.estimators.probabilities import PredictorCounts, edges
+from reticent.estimators.counts import PredictorCounts, edges
 from reticent.losses import CappedLogistic
 from reticent.noise import Source
 from reticent.privacy import Budget

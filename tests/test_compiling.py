@@ -439,6 +439,7 @@ found = [value for module in list(sys.modules.values()) if module.__name__.start
          for value in vars(module).values() if hasattr(value, "py_func")]
 assert len(found) > 60, len(found)
 for made in found:
-    assert str(made.stats.cache_path).startswith(folder), made
+    machine_code = getattr(made, "machine_code", made)
+    assert str(machine_code.stats.cache_path).startswith(folder), made
 """
     run(copy, code)

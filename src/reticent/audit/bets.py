@@ -187,7 +187,7 @@ class Bets:
         return np.asarray(np.take_along_axis(stakes, growth.argmax(axis=0)[None], axis=0)[0])
 
     def _payments(self, level: int) -> FloatArray:
-        """Payments of the four outcomes for a stake of 1: in the event in the first world only, in the second only, ..."""
+        """Payments for a stake of 1: in the event in the first world only, the second only, both, or neither."""
         factor, delta = np.exp(self._levels.epsilon[level]), self._levels.delta[level]
         return np.stack([1.0 - delta, -factor - delta, 1.0 - factor - delta, -delta])
 
@@ -354,7 +354,7 @@ def _sizes(runs: int, seconds: float | None = None) -> Iterator[int]:
 
 
 def _best(past: list[NDArray[Any]], statistic: Any) -> Statistic:
-    """The statistic that best separates the worlds on the second half of the runs, having learnt from the first half."""
+    """The statistic that, having learnt from the first half of the runs, best separates the worlds on the second."""
     a, b = past
     tried = candidates(statistic, a)
     best, chosen = -math.inf, tried[0]

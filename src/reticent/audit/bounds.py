@@ -58,7 +58,7 @@ def epsilon_of(p: ArrayLike, q: ArrayLike, delta: float) -> FloatArray:
 
 
 def mu_of(p: ArrayLike, q: ArrayLike) -> FloatArray:
-    """The least mu such that mu-GDP allows an event of probability p in one world and q in the other; may be negative."""
+    """The least mu such that mu-GDP allows an event of probability p in one world and q in the other; or negative."""
     with np.errstate(invalid="ignore"):
         gap = ndtri(np.asarray(p, float)) - ndtri(np.asarray(q, float))
     # both probabilities 0, or both 1: such an event says nothing

@@ -176,10 +176,10 @@ def _kept(name: str, builders: Callable[[], dict[str, Build]]) -> Exact:
                 except (ValueError, RuntimeError) as error:
                     return Exact(name, 1.0, np.inf, delta, np.inf, False,
                                  f"{setting} was not built: {error}", fault=1.0)  # fmt: skip
-                promised: Guarantee = (
+                stated: Guarantee = (
                     made.guarantee_ if hasattr(made, "guarantee_") else made.guarantee
                 )
-                value = promised.epsilon(delta)
+                value = stated.epsilon(delta)
                 if worst is None or value > worst.epsilon:
                     worst = Exact(name, 1.0, value, delta, value, value <= 1.0 + _SLACK,
                                   setting, fault=max(1.0, 1.0 / value))  # fmt: skip

@@ -240,7 +240,7 @@ def quadratic_leader(
     window: int | None = None,
     horizon: int = 4,
 ) -> Pair:
-    """The quadratic leader, with two records at the angle at which replacing one by the other moves both totals most."""
+    """The quadratic leader: two records at the angle at which replacing one by the other moves both totals most."""
     budget = Budget(epsilon, delta, neighbours, window)
 
     def build() -> online.OnlineLearner:

@@ -18,7 +18,7 @@ from reticent.audit.finding import Finding
 from reticent.privacy import Curve, Guarantee
 
 _ENOUGH = 50_000
-"""So many runs are enough to choose an event on, where nothing much has to be learnt."""
+"""Runs that suffice for choosing an event if little has to be learnt."""
 MODULES = (
     "pairs_sums",
     "pairs_selections",
@@ -27,7 +27,7 @@ MODULES = (
     "pairs_bandit",
     "pairs_vertical",
 )
-"""Modules that bring the library's own worst cases; each registers them when it is imported."""
+"""Modules with the library's own worst cases, which each registers when it is imported."""
 _loaded: list[str] = []
 
 
@@ -99,7 +99,7 @@ class Pair:
         false_alarm: float = 1e-6,
         progress: bool = False,
     ) -> Finding:
-        """Attack the algorithm on this pair by :func:`reticent.audit.sequential`, with at most so many runs."""
+        """Attack the algorithm on this pair by :func:`reticent.audit.sequential`, with at most ``runs`` runs."""
         return sequential(
             self.run, self.world_a, self.world_b, runs=runs, delta=self.delta,
             statistic=self.statistic, claim=self.claim, false_alarm=false_alarm, batch=self.batch,
@@ -114,16 +114,16 @@ _BUILDERS: dict[str, tuple[Builder, dict[str, Any], tuple[dict[str, Any], ...]]]
 def register(
     name: str, *, variants: Iterable[Mapping[str, Any]] = ({},), **options: Any
 ) -> Callable[[Builder], Builder]:
-    """Register a worst case under a name; ``options`` are defaults that :func:`worst_case` passes to its builder.
+    """Register a worst case under a name.
 
     Parameters
     ----------
     name
         Name of the case; an earlier one with that name is replaced.
     variants
-        Changes of the options under which :func:`reticent.audit.run_all` attacks it, one after the other.
+        Changes of the options; :func:`reticent.audit.run_all` attacks the case under each of them.
     **options
-        Arguments of the builder.
+        Default options, which :func:`worst_case` passes to the builder.
 
     Returns
     -------
@@ -199,17 +199,28 @@ def worst_case(name: str, **changes: Any) -> Pair:
 
 
 def variants(name: str) -> tuple[dict[str, Any], ...]:
-    """The changes of its options under which a worst case is attacked by :func:`run_all`."""
+    """The changes of its options under which :func:`reticent.audit.run_all` attacks a worst case.
+
+    Parameters
+    ----------
+    name
+        Name of a registered worst case.
+
+    Returns
+    -------
+    tuple of dict
+        One dictionary of changed options for each attack.
+    """
     _load()
     return _BUILDERS[name][2]
 
 
 def _load() -> None:
-    """The library's own worst cases; a package that is not there yet brings none."""
+    """Import the modules with the library's own worst cases."""
     new = [module for module in MODULES if module not in _loaded]
     if not new:
         return
-    # what a user has registered already stays, whatever the library brings
+    # a case that a user has registered under the same name stays
     mine = dict(_BUILDERS)
     for module in new:
         importlib.import_module(f"reticent.audit.{module}")

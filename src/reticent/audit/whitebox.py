@@ -125,14 +125,14 @@ def _share(loss: Loss, claim: Curve, delta: float) -> float:
     """The loss as a share of the claim: in mu or in pure epsilon where both have one, else in epsilon at delta."""
     found = loss.curve
     mine: float | None
-    promised: float | None
+    stated: float | None
     if found.gdp is not None and claim.gdp is not None:
-        mine, promised = found.gdp, claim.gdp
+        mine, stated = found.gdp, claim.gdp
     elif found.pure is not None and claim.pure is not None:
-        mine, promised = found.pure, claim.pure
+        mine, stated = found.pure, claim.pure
     else:
-        mine, promised = found.epsilon(delta), claim.epsilon(delta)
-    return mine / promised if promised > 0.0 else (math.inf if mine > 0.0 else 0.0)
+        mine, stated = found.epsilon(delta), claim.epsilon(delta)
+    return mine / stated if stated > 0.0 else (math.inf if mine > 0.0 else 0.0)
 
 
 def fault_of(loss: Loss, claim: Curve, delta: float, share: float) -> float:
@@ -267,12 +267,12 @@ def search(
             tried += 1
             try:
                 with np.errstate(all="ignore"):
-                    loss, promised = machine.compare(pair, start)
+                    loss, stated = machine.compare(pair, start)
             except (ValueError, OverflowError) as error:
                 refused += 1
                 reason = str(error)
                 continue
-            against = promised if claim is None else claim
+            against = stated if claim is None else claim
             assert against is not None
             at = delta if delta is not None else _natural(against)
             found = judge(name, loss, against, at, pair.why)

@@ -186,7 +186,7 @@ def whole_tables(neighbours: str, mine: list[int], ids: Any) -> Iterator[Pair]:
 
 
 def _moments(neighbours: str, rows: int) -> Iterator[Pair]:
-    """Records of the scaler: each adds its entries, scaled to [-1, 1], and their squares; a blanked one adds nothing."""
+    """Records of the scaler: each adds its entries, scaled to [-1, 1], and their squares; a blanked one adds 0."""
     for size in (2.0, 50.0, HUGE, TINY, 1.0, 0.7):
         for other in (0.0,) if neighbours == "zero-out" else (-size, 0.0, 2.0):
             X, Y = np.zeros((rows, 2)), np.zeros((rows, 2))

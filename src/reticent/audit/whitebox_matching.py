@@ -32,7 +32,7 @@ _STEP = 2.0**-8  # by how many scales a draw is moved to measure its response
 _ITERATIONS = 60
 _EACH = 48  # among more draws than this, those that matter are found by a search
 _PROGRAMME = 1e-5  # tolerance of a linear programme on measured responses
-_UNSEEN = 1e-6  # in standard deviations: a larger difference between outputs must be explained by noise
+_UNSEEN = 1e-6  # in standard deviations: noise must explain a larger difference between outputs
 
 
 @dataclass(frozen=True)
@@ -172,10 +172,10 @@ class Machine:
         indices = None if choices is None else [choice.index for choice in choices]
         with listening(script, indices, normals=self._normals) as tape:
             result = self._run(data, Source())
-        promised = result.guarantee if isinstance(result, Outcome) else None
+        stated = result.guarantee if isinstance(result, Outcome) else None
         output = _flat(result.output if isinstance(result, Outcome) else result)
         seen = _flat(tape.seen) if self._taps and tape.seen else output
-        return _Played(tape, seen, output, promised)
+        return _Played(tape, seen, output, stated)
 
     def compare(self, pair: Pair, start: Start = silent) -> tuple[Loss, Guarantee | Curve | None]:
         """The privacy loss between the two worlds of a pair, and the guarantee that the run states, if any."""

@@ -23,7 +23,7 @@ from reticent.privacy import Budget, Entry, Guarantee, Ledger
 from reticent.vertical import messages
 from reticent.vertical.plan import Terms, promise
 
-_MANY = 128  # enough rows to put one score far ahead of the others, where Laplace noise reveals most
+_MANY = 128  # rows that put one score far ahead of the others, where Laplace noise reveals most
 
 
 class _Generous(Ledger):

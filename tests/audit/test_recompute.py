@@ -1,6 +1,5 @@
 """Guarantees recomputed independently: explicit matrices against those from the definitions, and false claims."""
 
-
 from __future__ import annotations
 
 import math

@@ -19,7 +19,7 @@ from reticent.service.routes_streams import PAUSE, event_stream, name_of, summar
 from reticent.service.web import ANY, Service, answer
 
 _POINTS = 1000
-_EVERY = 0.5  # seconds between two summaries of all streams, at least
+_EVERY = 0.5  # least seconds between two summaries of all streams
 _AGES = 24
 
 
@@ -102,7 +102,7 @@ async def events(service: Service, request: Request) -> Response:
                 if names and not service.stopping.is_set():
                     try:
                         yield told([summary(service.engine.live(name)) for name in names], False)
-                    except Problem:  # one of them was deleted
+                    except Problem:  # a stream was deleted
                         yield told(await run_in_threadpool(summaries, service, caller), True)
                     await asyncio.sleep(_EVERY)
         finally:

@@ -152,8 +152,7 @@ def horizon_free(
         ``norm + strong_convexity * radius``.
     inner
         ``"implicit"``: implicit gradient descent, Algorithm 2. ``"gradient"``: gradient descent with steps
-        min(1/(alpha t), 2/(alpha + smoothness)) and no warm-up. ``"gradient-printed"``: Algorithm 3 with its steps
-        2/(alpha t) and its warm-up.
+        min(1/(alpha t), 2/(alpha + smoothness)) and no warm-up.
     """
     epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
     delta = number(delta, "delta", low=0.0, high=1.0, open_low=True, open_high=True)

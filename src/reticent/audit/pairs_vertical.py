@@ -21,7 +21,7 @@ from reticent.checks import FloatArray
 from reticent.privacy import Budget, Entry, Guarantee, Ledger
 from reticent.vertical import Party, Plan, messages
 from reticent.vertical.messages import AskLabels, Choice, Fetch, Sketch, Step
-from reticent.vertical.plan import Terms, promise
+from reticent.vertical.plan import Terms, guarantee_of
 
 _OVERLONG = 3.0
 _KEY = bytes(16)
@@ -72,7 +72,7 @@ def label_pair(name: str, *, neighbours: str = "zero-out", delta: float = 1e-6) 
         answer: Sketch = _ask(party, 2, AskLabels(run=bytes(16), sequence=2))
         return answer.sketch
 
-    claim = promise(plan(1000), Terms(neighbours=neighbours))
+    claim = guarantee_of(plan(1000), Terms(neighbours=neighbours))
     return Pair(
         name, run, _blank(neighbours), _OVERLONG, claim=claim, delta=delta, batch=1000,
         why="every record's label is as large as allowed, or blanked, or reversed",
@@ -134,9 +134,9 @@ def hostile_pair(
         sketch_scale=0.5 * scale,
         sketch_size=2,
     )
-    claim = promise(plan, terms)
+    claim = guarantee_of(plan, terms)
     for _ in range(parties - 1):
-        claim = claim + promise(plan, terms)
+        claim = claim + guarantee_of(plan, terms)
     budget = Budget(_PLENTY, delta, neighbours)
 
     # The logarithm of the likelihood ratio, up to a constant: a choice contributes twice clip / scale, a

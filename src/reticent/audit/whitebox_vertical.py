@@ -21,7 +21,7 @@ from reticent.audit.whitebox_records import (
 from reticent.noise import Source
 from reticent.privacy import Budget, Entry, Guarantee, Ledger
 from reticent.vertical import messages
-from reticent.vertical.plan import Terms, promise
+from reticent.vertical.plan import Terms, guarantee_of
 
 _MANY = 128  # rows that put one score far ahead of the others, where Laplace noise reveals most
 
@@ -42,7 +42,7 @@ def _asked(party: vertical.Party, request: messages.Message) -> Any:
 
 def _told(plan: vertical.Plan, terms: Terms) -> Run:
     """Everything that a party sends to a coordinator that pushes every record's slope to its clip."""
-    claim = promise(plan, terms)
+    claim = guarantee_of(plan, terms)
     budget = Budget(1e6, 1e-3, terms.neighbours)
 
     def run(data: Any, source: Source) -> Outcome:

@@ -1,7 +1,6 @@
 """What is known about the columns of a table without looking at it: types, bounds, categories.
 
-It is stated in a small TOML or JSON file:
-
+It is stated in a small TOML or JSON file::
 
     target = "spent"
 
@@ -324,7 +323,7 @@ def _values(value: Any, place: str) -> tuple[str, ...]:
     values = tuple(canonical(v) for v in value) if isinstance(value, list | tuple) else ()
     if len(values) < 2 or len(set(values)) != len(values):
         raise TableError(
-            f"{place}: a category needs values = [...], at least two, each once, all that can occur"
+            f"{place}: a category needs values = [...]: all possible values, at least two, each once"
         )
     return values
 

@@ -26,7 +26,7 @@ from reticent.vertical.plan import (
     Terms,
     curvature,
     natural_clip,
-    promise,
+    guarantee_of,
     score_moved,
     sketch_length,
     sketch_moved,
@@ -258,7 +258,7 @@ class Design:
 
     def joint(self, plans: Mapping[str, Plan]) -> Guarantee:
         """The guarantee of all parties' releases together for a whole row."""
-        parts = [promise(plan, terms_of(self.facts[name])) for name, plan in plans.items()]
+        parts = [guarantee_of(plan, terms_of(self.facts[name])) for name, plan in plans.items()]
         return joined(parts)
 
 

@@ -157,13 +157,13 @@ def sketch_moved(plan: Plan, terms: Terms, bound: float) -> float:
     return terms.moved(bound * sketch.column_norm) + sketch.rounding(bound)
 
 
-def promise(plan: Plan, terms: Terms) -> Guarantee:
-    """What the party's part of the run costs each of its records.
+def guarantee_of(plan: Plan, terms: Terms) -> Guarantee:
+    """The guarantee of a party's part of a run for each of its records, which is also its cost.
 
     Examples
     --------
     >>> plan = Plan(rows=1000, rounds=1, columns=0, clip=2.0, selection_scale=8.0, sketch_scale=1.0)
-    >>> round(promise(plan, Terms()).pure, 9)
+    >>> round(guarantee_of(plan, Terms()).pure, 9)
     0.5
     """
     releases = []

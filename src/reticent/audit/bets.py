@@ -245,7 +245,9 @@ def sequential(
     delta : float
         The delta at which epsilon is bounded; one of the deltas at which the claim is tested.
     statistic : statistic, callable or list of them, optional
-        What an attacker computes from outputs, as for :func:`reticent.audit.mechanism`.
+        What an attacker computes from the outputs: a function of an array of outputs (one per row) that returns a score
+        for each, one of :mod:`reticent.audit.statistics`, or a list, of which the best is used. By default it suits the
+        kind of output.
     false_alarm : float
         Upper bound on the probability that a true claim is ever refuted, however often the result is inspected.
     batch : int, optional

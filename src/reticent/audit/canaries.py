@@ -304,7 +304,8 @@ def few_runs(
     Parameters
     ----------
     train : callable
-        ``train(included)`` runs the learner or solver on the included canaries, as for :func:`one_run`.
+        ``train(included)`` runs the learner or solver on the included canaries (an array of ``canaries`` booleans) and
+        on any fixed records, and returns its output.
     score : callable
         ``score(output)`` returns one number per canary: the higher, the more likely it was included.
     canaries : int

@@ -30,6 +30,16 @@ _NO_BIT = 1100.0  # above the place of any bit of a double
 def last_bit(values: NDArray[Any]) -> FloatArray:
     """The position of the last set bit of each number: 1.0 gives 0, 0.75 gives -2.
 
+    Parameters
+    ----------
+    values
+        The numbers.
+
+    Returns
+    -------
+    array
+        One position for each number.
+
     Examples
     --------
     >>> last_bit(np.array([1.0, 0.75, 6.0]))
@@ -125,6 +135,16 @@ def _possible(
 
 def grid(outputs: Any) -> float:
     """The largest power of two of which all outputs are multiples; 0 if there is none.
+
+    Parameters
+    ----------
+    outputs
+        The outputs.
+
+    Returns
+    -------
+    float
+        The power of two.
 
     Examples
     --------

@@ -102,6 +102,8 @@ class Finding:
     epsilon
         Lower bound on epsilon at ``delta``; larger than the truth with probability at most ``false_alarm``. Infinite if
         the noise repeats itself. For a Gaussian claim it includes what ``gdp`` implies.
+    delta
+        The delta at which epsilon is bounded.
     gdp
         Lower bound on the mu of Gaussian differential privacy; None if it was not computed.
     claim
@@ -189,7 +191,18 @@ class Finding:
         }  # fmt: skip
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the trade-off between false alarms and misses: claimed, and measured with its band."""
+        """Draw the trade-off between false alarms and misses: claimed, and measured with its band.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes; ``ax.figure.savefig(path)`` saves the figure.
+        """
         from reticent.plots.tradeoff import COARSE, FINE, claimed_misses, trade_off
 
         if self.roc is None:

@@ -46,8 +46,21 @@ _PROGRAMMES = 24
 class Recomputed:
     """One number, claimed and recomputed.
 
-    ``kind`` says what the recomputed value is: the exact value, a value that some neighbours attain (the claim must not
-    be below it), or a proved bound (the claim need not be above it).
+    Attributes
+    ----------
+    what
+        Name of the number.
+    claimed
+        The claimed value.
+    recomputed
+        The recomputed value.
+    method
+        How it was recomputed.
+    kind
+        What the recomputed value is: ``"truth"``, the exact value; ``"attained"``, a value that some neighbours attain
+        (the claim must not be below it); or ``"bound"``, a proved bound (the claim need not be above it).
+    tolerance
+        Relative difference that is put down to rounding.
     """
 
     what: str
@@ -75,7 +88,15 @@ class Recomputed:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Everything about a guarantee that could be recomputed."""
+    """Everything about a guarantee that could be recomputed.
+
+    Attributes
+    ----------
+    rows
+        The recomputed numbers.
+    skipped
+        What could not be recomputed, and why.
+    """
 
     rows: tuple[Recomputed, ...]
     skipped: tuple[str, ...] = ()

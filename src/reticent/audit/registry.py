@@ -51,7 +51,8 @@ class Pair:
     delta
         The delta at which epsilon is bounded.
     statistic
-        Best known score for this pair, as for :func:`reticent.audit.mechanism`.
+        Best known score of an output for this pair: a function of an array of outputs, one of
+        :mod:`reticent.audit.statistics`, or a list of these.
     batch
         Number of runs per call.
     why
@@ -77,7 +78,24 @@ class Pair:
     def attack(
         self, runs: int, *, false_alarm: float = 1e-6, progress: bool = False, **changes: Any
     ) -> Finding:
-        """Attack the algorithm on this pair; ``changes`` go to :func:`reticent.audit.mechanism`."""
+        """Attack the algorithm on this pair by :func:`reticent.audit.mechanism`.
+
+        Parameters
+        ----------
+        runs : int
+            Number of runs in each world.
+        false_alarm : float
+            Upper bound on the probability that the result exceeds the true epsilon.
+        progress : bool
+            Whether to show the progress on standard error.
+        **changes
+            Other arguments of :func:`reticent.audit.mechanism`, which override those of the pair.
+
+        Returns
+        -------
+        Finding
+            The bound, and how it compares with the claim.
+        """
         given: dict[str, Any] = {
             "runs": runs,
             "delta": self.delta,
@@ -99,7 +117,24 @@ class Pair:
         false_alarm: float = 1e-6,
         progress: bool = False,
     ) -> Finding:
-        """Attack the algorithm on this pair by :func:`reticent.audit.sequential`, with at most ``runs`` runs."""
+        """Attack the algorithm on this pair by :func:`reticent.audit.sequential`.
+
+        Parameters
+        ----------
+        runs : int
+            Largest number of runs in each world.
+        seconds : float, optional
+            Approximate processor time to spend.
+        false_alarm : float
+            Upper bound on the probability that a true claim is ever refuted.
+        progress : bool
+            Whether to show the progress on standard error.
+
+        Returns
+        -------
+        Finding
+            The bound, and whether the claim holds.
+        """
         return sequential(
             self.run, self.world_a, self.world_b, runs=runs, delta=self.delta,
             statistic=self.statistic, claim=self.claim, false_alarm=false_alarm, batch=self.batch,
@@ -156,7 +191,13 @@ def register(
 
 
 def unregister(name: str) -> None:
-    """Remove a registered worst case."""
+    """Remove a registered worst case.
+
+    Parameters
+    ----------
+    name
+        Name of the case.
+    """
     del _BUILDERS[name]
 
 

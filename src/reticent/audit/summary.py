@@ -30,7 +30,21 @@ _FULL, _FULL_SECONDS = 1_000_000, 25.0
 
 @dataclass(frozen=True)
 class Line:
-    """One audit line: an algorithm in one setting, with the attack or exact loss, and the recomputed guarantee."""
+    """One audit line: an algorithm in one setting.
+
+    Attributes
+    ----------
+    name
+        Name of the worst case, or of the family of white-box lines.
+    setting
+        The setting, in words.
+    finding
+        The result of the attack, or the exact loss.
+    agreement
+        The recomputed guarantee, if it was recomputed.
+    seconds
+        Processor time of the line.
+    """
 
     name: str
     setting: str
@@ -86,7 +100,19 @@ class Line:
 
 @dataclass(frozen=True)
 class Report:
-    """The results of an audit; ``lines`` has one entry per row of the table."""
+    """The results of an audit.
+
+    Attributes
+    ----------
+    lines
+        One entry per row of the table.
+    false_alarm
+        Upper bound on the probability that anything in the report is refuted although it is true.
+    seconds
+        Duration of the audit.
+    columns
+        Titles of the table's columns.
+    """
 
     lines: tuple[Line, ...]
     false_alarm: float

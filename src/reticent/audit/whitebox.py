@@ -40,6 +40,8 @@ class Exact:
         The claimed epsilon at ``delta``.
     epsilon
         The computed epsilon at ``delta``.
+    delta
+        The delta at which epsilon is compared.
     tightness
         The computed value as a share of the claim, in mu where both are Gaussian.
     holds
@@ -50,6 +52,10 @@ class Exact:
         How many pairs were tried.
     refused
         How many of them the mechanism refused, for example because a record is not finite.
+    claim
+        The claimed privacy curve.
+    roc
+        Always None; findings of attacks have a measured trade-off here.
     fault
         The least fault that would be noticed: if the noise were divided by more than this, the claim would be refuted.
     """

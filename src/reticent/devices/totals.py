@@ -165,7 +165,13 @@ class DeviceTotal:
         self._most_units = (mechanism.norm / unit * (1.0 - 2.0**-21)) ** 2
 
     def error(self, t: int) -> float:
-        """The standard deviation of each coordinate of the noise after t vectors."""
+        """The standard deviation of each coordinate of the noise after t vectors.
+
+        Parameters
+        ----------
+        t : int
+            Number of vectors.
+        """
         return self.mechanism.error(t)
 
     def add(self, vector: Any) -> Any:
@@ -311,7 +317,13 @@ class DeviceTotal:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        """The total that :meth:`state` described, which continues; it was charged when it began."""
+        """The total that :meth:`state` described, which continues; it was charged when it began.
+
+        Parameters
+        ----------
+        state : dict
+            The result of :meth:`state`.
+        """
         if state.get("kind") != cls.__name__ or state.get("version") != _VERSION:
             raise ValueError(
                 "this is not a state of a total on a device, or one of another version"

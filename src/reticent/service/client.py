@@ -357,7 +357,7 @@ class Client:
         Parameters
         ----------
         specification : mapping
-            Specification, as for :meth:`create`.
+            Fields of the specification: ``name``, ``kind``, ``schema``, ``budget`` and options.
         """
         found: dict[str, Any] = self.call("POST", "/v1/estimate", specification)
         return found
@@ -368,8 +368,9 @@ class Client:
         Parameters
         ----------
         specification : mapping
-            Specification, as for :meth:`create`.
+            Fields of the specification: ``name``, ``kind``, ``schema``, ``budget`` and options.
         records : int
+
             Number of made-up records.
         """
         body = {**specification, "records": records}

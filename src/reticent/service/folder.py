@@ -177,7 +177,7 @@ class Home(ABC):
             bad = unopened(rows, self.ring)
         if bad:
             raise StoreError(
-                f"{self.name} is damaged: the stored states of {', '.join(bad)} cannot be decrypted. "
+                f"{self.name} is damaged: what is stored of {', '.join(bad)} cannot be decrypted. "
                 "Put a whole backup in its place and run `reticent serve adopt`"
             )
         return None

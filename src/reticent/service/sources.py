@@ -226,7 +226,7 @@ def _described(one: Any) -> Described:
         return Described(name, stream, KINDS[kind](**given))
     except TypeError:
         raise ValueError(
-            f"source {name!r} lacks an argument that kind {kind!r} needs, or has one that it does not have"
+            f"source {name!r} lacks an argument of kind {kind!r}, or has an unknown one"
         ) from None
 
 

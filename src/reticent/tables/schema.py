@@ -135,7 +135,13 @@ class Schema:
     target: str | None = None
 
     def column(self, name: str) -> Column:
-        """The declared column with this name."""
+        """The declared column with this name.
+
+        Parameters
+        ----------
+        name : str
+            Name of the column.
+        """
         for column in self.columns:
             if column.name == name:
                 return column
@@ -170,7 +176,13 @@ class Schema:
         return Schema(tuple(kept.values()), self.target)
 
     def features(self, target: str) -> tuple[Column, ...]:
-        """The columns from which ``target`` is learnt: all others except those of type person or ignore."""
+        """The columns from which the target is learnt: all others except those of type person or ignore.
+
+        Parameters
+        ----------
+        target : str
+            Name of the column to be predicted.
+        """
         found = tuple(
             c for c in self.columns if c.name != target and c.type not in (PERSON, "ignore")
         )

@@ -56,13 +56,25 @@ class Progress:
         return self
 
     def advance(self, records: int) -> None:
-        """Count further records."""
+        """Count further records.
+
+        Parameters
+        ----------
+        records : int
+            Number of records since the last call.
+        """
         self.done += records
         if self._bar is not None:
             self._bar.update(self._task, advance=records)
 
     def resize(self, size: int) -> None:
-        """Set the number of records, if it becomes known only now."""
+        """Set the number of records, if it becomes known only now.
+
+        Parameters
+        ----------
+        size : int
+            Number of records.
+        """
         self.size = size
         if self._bar is not None:
             self._bar.update(self._task, total=size)

@@ -208,7 +208,13 @@ class Recorder:
         self._progress.__exit__(kind, error, traceback)
 
     def wants(self, step: int) -> bool:
-        """Whether this step will be recorded or shown to a callback, so that its diagnostics are worth computing."""
+        """Whether this step will be recorded or shown to a callback, so that its diagnostics are worth computing.
+
+        Parameters
+        ----------
+        step : int
+            Number of the step.
+        """
         return self._callback is not None or self._kept(step)
 
     def _kept(self, step: int) -> bool:

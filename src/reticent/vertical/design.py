@@ -46,6 +46,19 @@ class Noise:
     """Scales of all noise, in units of sums over records, for a feature bound of 1.
 
     The noise of a party with another feature bound is multiplied by that bound.
+
+    Parameters
+    ----------
+    selection
+        Scale of the noise on the scores of a selection.
+    sketch
+        Standard deviation of the noise on each entry of a sketched column.
+    value
+        Standard deviation of the noise on a selected score. Default: 0, for variants without values.
+    label
+        Standard deviation of the noise on each entry of the sketch of the labels. Default: 0, if none is sent.
+    kind
+        Distribution of the noise of a selection, "gumbel" or "laplace". Default: "gumbel".
     """
 
     selection: float

@@ -196,7 +196,17 @@ class Party:
     def handle(self, request: bytes) -> bytes:
         """Answer any request; a request that cannot be answered gets a :class:`messages.Refusal`.
 
-        Never raises, and reveals nothing about the records beyond what the ledger has paid for.
+        It never raises, and reveals nothing about the records beyond what the ledger has paid for.
+
+        Parameters
+        ----------
+        request : bytes
+            An encoded message.
+
+        Returns
+        -------
+        bytes
+            The encoded answer.
         """
         run, sequence = bytes(16), 0
         try:

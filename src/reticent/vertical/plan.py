@@ -116,17 +116,37 @@ class Plan:
         )
 
     def request(self, run: bytes, sequence: int) -> Begin:
-        """The message that proposes this plan."""
+        """The message that proposes this plan.
+
+        Parameters
+        ----------
+        run : bytes
+            Id of the run.
+        sequence : int
+            Number of the message in the run.
+        """
         terms = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         return Begin(run=run, sequence=sequence, **terms)
 
     @classmethod
     def of(cls, message: Proposal) -> Plan:
-        """The plan that a message proposes; raises ValueError if it is not valid."""
+        """The plan that a message proposes; raises ValueError if it is not valid.
+
+        Parameters
+        ----------
+        message : Proposal
+            The message.
+        """
         return cls(**{entry.name: getattr(message, entry.name) for entry in fields(cls)})
 
     def with_(self, **changes: Any) -> Plan:
-        """The same plan with some terms changed."""
+        """The same plan with some terms changed.
+
+        Parameters
+        ----------
+        **changes
+            New values of some of the terms, by name.
+        """
         return replace(self, **changes)
 
 

@@ -191,7 +191,7 @@ def _settings(
 def _resumed(options: LearnOptions, console: Console) -> int:
     state = checkpoint.load(options.out)
     settings = tasks.Settings(**state["settings"])
-    for name in tasks.PROMISED:
+    for name in tasks.FIXED:
         given, had = getattr(options, name), getattr(settings, name)
         if given is not None and given != had:
             raise Refused(

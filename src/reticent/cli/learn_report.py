@@ -112,7 +112,7 @@ def _by_age(page: Page, guarantee: Guarantee) -> None:
     """Add a picture of the guarantee at every age, if it depends on age."""
     if not guarantee.releases or any(release.ages is None for release in guarantee.releases):
         return
-    promises, scope = guarantee.by_age(), guarantee.scope
+    by_age, scope = guarantee.by_age(), guarantee.scope
     counted = (
         "The age is the number of consecutive outputs; the guarantee covers the records of a person that "
         "came within them"
@@ -120,8 +120,8 @@ def _by_age(page: Page, guarantee: Guarantee) -> None:
         else f"An output's age is counted from {scope.since}, which has age 1"
     )
     page.figure(
-        promises.plot(title="The guarantee by age"),
-        f"{counted}: {promises}.",
+        by_age.plot(title="The guarantee by age"),
+        f"{counted}: {by_age}.",
     )
 
 

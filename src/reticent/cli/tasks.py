@@ -62,7 +62,7 @@ class Settings:
         return Budget(self.epsilon, self.delta, self.neighbours, self.window, fade=self.ages)
 
 
-PROMISED = tuple(one.name for one in fields(Settings) if one.name not in ("task", "online"))
+FIXED = tuple(one.name for one in fields(Settings) if one.name not in ("task", "online"))
 """Options that cannot change once a run has begun."""
 
 

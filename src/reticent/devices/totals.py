@@ -150,8 +150,8 @@ class DeviceTotal:
         noise = mechanism.parameters
         gap = tuple(float(np.float32(value)) for value in noise.gap)
         self.mechanism = mechanism = replace(mechanism, filter=Toeplitz(gap, noise.inverse_gap))
-        promise = replace(mechanism.guarantee, seeded=seeded)
-        self.guarantee: Guarantee = with_caveats(promise, [CAVEAT])
+        guarantee = replace(mechanism.guarantee, seeded=seeded)
+        self.guarantee: Guarantee = with_caveats(guarantee, [CAVEAT])
         unit = unit_of(mechanism)
         extra = 1.0 + rounded_weights(mechanism.parameters) + 2.0**-22
         self._plan = plan = np.zeros((), _PLAN)

@@ -50,17 +50,17 @@ async def history(service: Service, request: Request) -> Response:
     return answer({"decisions": await run_in_threadpool(read)})
 
 
-async def promise(service: Service, request: Request) -> Response:
+async def by_age(service: Service, request: Request) -> Response:
     """The guarantee of a record by age, and what it means for people."""
     name = name_of(request)
     service.caller(request, "read", name)
     live = service.engine.live(name)
     terms = msgspec.json.encode(live.row.guarantee)
-    return answer(await run_in_threadpool(_promise, terms, live.specification.budget.delta))
+    return answer(await run_in_threadpool(_by_age, terms, live.specification.budget.delta))
 
 
 @lru_cache(maxsize=256)
-def _promise(encoded: bytes, delta: float) -> msgspec.Raw:
+def _by_age(encoded: bytes, delta: float) -> msgspec.Raw:
     guarantee = Guarantee.from_dict(msgspec.json.decode(encoded))
     asked = guarantee.by_age(delta=delta).ages
     end = 10 * (guarantee.window or max(asked))

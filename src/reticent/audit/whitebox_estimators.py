@@ -135,13 +135,13 @@ def estimators() -> Iterator[Case]:
             )
             yield from releases(neighbours, delta)
         yield case(
-            f"PrivateLinearRegression as it comes, {neighbours}",
+            f"PrivateLinearRegression with defaults, {neighbours}",
             as_it_comes(neighbours),
             partial(whole_tables, neighbours, [0], None),
         )
         # the linear term of objective perturbation is not released; other lines cover it
         yield case(
-            f"PrivateLinearRegression as it comes, pure, one release, {neighbours}",
+            f"PrivateLinearRegression with defaults, pure, one release, {neighbours}",
             as_it_comes(neighbours, delta=0.0, solver="sufficient-statistics"),
             partial(whole_tables, neighbours, [0], None),
         )

@@ -196,7 +196,7 @@ def learners() -> Iterator[Case]:
             partial(_streams, neighbours, 4, 3),
         )  # fmt: skip
         yield case(
-            f"Learner with a rule of one's own, {neighbours}",
+            f"Learner with a custom rule, {neighbours}",
             _learner(
                 partial(online.Learner, ball, _Towards(), linear, budget=budget, horizon=rows)
             ),
@@ -318,7 +318,7 @@ def learners_of_persons() -> Iterator[Case]:
             "FollowTheApproximateLeader": partial(
                 online.FollowTheApproximateLeader, ball, strong, step="projection", **common
             ),
-            "Learner with a rule of one's own": partial(
+            "Learner with a custom rule": partial(
                 online.Learner, ball, _Towards(), linear, **common
             ),
             "PerturbedIterates": partial(

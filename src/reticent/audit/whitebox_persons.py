@@ -100,7 +100,7 @@ def tables_of_persons() -> Iterator[Case]:
             mine = [0, 5, 9]
             ids[mine] = 0
             yield case(
-                f"PrivateLinearRegression of persons as it comes, {rule}, {neighbours}",
+                f"PrivateLinearRegression of persons with defaults, {rule}, {neighbours}",
                 as_it_comes(neighbours, max_records=most),
                 partial(whole_tables, neighbours, mine, ids),
                 quick=neighbours == "zero-out",

@@ -14,7 +14,7 @@ around a center that drifts in circles. Learners, all in the same frame:
     private, middle    values compared with the middle of their range, as in the paper, so that
     clean, middle      their own variance hides the privacy noise; the latter is Garber and Kretzu's
     private, entropy   the entropy as mirror map, on the simplex
-    published          the paper's noise and constants, for the same promise
+    published          the paper's noise and constants, for the same guarantee
 
 Numbers are mean regret per play over that of standing still at the center. Long runs cost more, so
 there are fewer of them: three up to T = 2^16, two of 2^18, one of 2^20, where for n = 2 and 50 only

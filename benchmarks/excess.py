@@ -48,7 +48,7 @@ RIVALS = {
     "ours": ("AdaSSP", "boosted AdaSSP, tuned", "DP-SGD, tuned"),
     "ours, delta = 0": ("diffprivlib",),
 }
-"""Whom each of ours is compared with: the promise is the same."""
+"""Whom each of ours is compared with: the guarantee is the same."""
 WHY = {
     "a9a": "the default loss caps what one record can contribute at half of the logistic loss's, which pays where "
     "noise decides and costs a little where it does not: on three splits at epsilon = 8 and delta = 0 our log loss is "

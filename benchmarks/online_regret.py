@@ -432,7 +432,7 @@ PARTS = {
 }
 
 if __name__ == "__main__":
-    # the baseline without noise says each time that it promises nothing
+    # the baseline without noise says each time that it guarantees nothing
     warnings.filterwarnings("ignore", "not private: a total without noise")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", help=f"any of {', '.join(PARTS)}; all by default")

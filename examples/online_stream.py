@@ -68,7 +68,7 @@ def main() -> None:
     accuracy: dict[str, list[np.ndarray]] = {name: [] for name in BUDGETS}
     regret: dict[str, list[np.ndarray]] = {name: [] for name in BUDGETS}
     mean_losses: dict[str, list[float]] = {name: [] for name in BUDGETS}
-    speeds, promises, noise = {}, {}, {}
+    speeds, guarantees, noise = {}, {}, {}
     for name, epsilon in BUDGETS.items():
         for _ in range(REPEATS):
             learner, play = learn(X, y, epsilon)
@@ -79,7 +79,7 @@ def main() -> None:
             regret[name].append(play.regret_curve()[1][steps - 1])
             mean_losses[name].append(play.mean_loss)
             speeds[name] = max(speeds.get(name, 0.0), len(y) / play.seconds)
-        promises[name] = learner.guarantee
+        guarantees[name] = learner.guarantee
         noise[name] = [learner.total.error(int(t)) for t in steps]
 
     common = float(max(np.mean(y > 0), np.mean(y < 0)))
@@ -114,7 +114,7 @@ def main() -> None:
         f"Medians of {REPEATS} runs. ROC AUC: how often an anomaly is scored above a nominal record, before "
         "either label is seen.\n* diagnostic: reads private data and is not covered by the guarantee"
     )
-    console.print(f"epsilon = 1 promises: {promises['epsilon = 1'].odds()}")
+    console.print(f"epsilon = 1 guarantees: {guarantees['epsilon = 1'].odds()}")
 
     page = Page(
         "Private online learning on Shuttle",
@@ -171,7 +171,7 @@ def main() -> None:
         "Standard deviation of the noise in one coordinate of the running total.",
     )
     page.heading("The guarantee, at epsilon = 1")
-    page.guarantee(promises["epsilon = 1"])
+    page.guarantee(guarantees["epsilon = 1"])
     page.heading("What is private and what is not")
     page.privacy(
         ["every decision of one run: all of them together are what the guarantee is about"],

@@ -1,4 +1,4 @@
-"""Draw the error of a fading promise against its epsilon at age one million: docs/pictures/fade-frontier.png."""
+"""Draw the error of a fading guarantee against its epsilon at age one million: docs/pictures/fade-frontier.png."""
 
 from __future__ import annotations
 

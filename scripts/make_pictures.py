@@ -17,7 +17,7 @@ from reticent import papers, plots, sums
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 
 
-def same_promise() -> None:
+def same_guarantee() -> None:
     """Error over time of a running total, full protection and (1, 1e-6) for all."""
     horizon, budget = 4096, reticent.Budget(1.0, 1e-6)
     steps = np.unique(np.round(np.geomspace(1, horizon - 1, 600)).astype(int))
@@ -34,12 +34,12 @@ def same_promise() -> None:
             "Honaker's tree, exact": [honaker.error(int(t)) for t in steps],
             "correlated noise (default)": [correlated.error(int(t)) for t in steps],
         },
-        title="A running total of 4096 records, each of norm at most 1: one promise, (1, 1e-6)",
+        title="A running total of 4096 records, each of norm at most 1: one guarantee, (1, 1e-6)",
     )
     save(ax, "same-promise")
 
 
-def same_promise_window() -> None:
+def same_guarantee_window() -> None:
     """Error over time when a record is protected for 1024 outputs."""
     budget = reticent.Budget(1.0, 1e-6, window=1024)
     steps = np.unique(np.round(np.geomspace(1, 2**16 - 1, 900)).astype(int))
@@ -54,15 +54,15 @@ def same_promise_window() -> None:
             "window tree, exact noise": exact,
             "correlated noise (default)": [correlated.error(int(t)) for t in steps],
         },
-        title="An endless running total, each record protected for 1024 outputs: one promise, (1, 1e-6)",
+        title="An endless running total, each record protected for 1024 outputs: one guarantee, (1, 1e-6)",
     )
     save(ax, "same-promise-window")
 
 
 def odds() -> None:
     """What epsilon 1 at delta 1e-6 means, in people."""
-    promise = sums.Correlated(1, 4096, budget=reticent.Budget(1.0, 1e-6)).guarantee
-    save(promise.odds().plot(), "odds")
+    guarantee = sums.Correlated(1, 4096, budget=reticent.Budget(1.0, 1e-6)).guarantee
+    save(guarantee.odds().plot(), "odds")
 
 
 def save(ax: Any, name: str) -> None:
@@ -84,7 +84,7 @@ def save(ax: Any, name: str) -> None:
 
 if __name__ == "__main__":
     PICTURES.mkdir(exist_ok=True)
-    same_promise()
-    same_promise_window()
+    same_guarantee()
+    same_guarantee_window()
     odds()
     print(f"drawn in {PICTURES}")

@@ -21,7 +21,7 @@ PAGES = {
     "tutorials/unknown-table": "A table that you know nothing about: bounds, intervals",
     "tutorials/people": "People with several records each",
     "tutorials/stream": "A stream: a model that is always current",
-    "tutorials/endless": "An endless stream: promises by age",
+    "tutorials/endless": "An endless stream: guarantees by age",
     "tutorials/pricing": "A bandit: only the revenue is seen",
     "algorithms/vertical": "Hospitals: columns with different owners, in one process",
     "tutorials/researcher": "A mechanism of your own, audited",

@@ -1,7 +1,7 @@
 """Whole fits: private logistic regression beside scikit-learn and diffprivlib, and the best fixed decision.
 
 Scikit-learn and diffprivlib stop by their tolerance, ours by a certified bound, which the guarantee
-accounts for; a faster fit that stops anywhere would promise something else.
+accounts for; a faster fit that stops anywhere would give another guarantee.
 """
 
 from __future__ import annotations

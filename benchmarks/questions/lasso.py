@@ -1,7 +1,7 @@
-"""The LASSO at the same promise: private Frank-Wolfe with exact noise, and with the published formula.
+"""The LASSO at the same guarantee: private Frank-Wolfe with exact noise, and with the published formula.
 
 The published formula divides by the number of records n although its scores are of the summed loss, so that what is
-printed does not keep its promise. Repaired, without the n, it does, and that is what ours is compared with.
+printed does not give its claimed guarantee. Repaired, without the n, it does, and that is what ours is compared with.
 
 Ours is the estimator at its defaults, whose intercept is one more coordinate within the ball; the solver beneath it,
 without one, stands beside it.

@@ -1,4 +1,4 @@
-"""Linear regression at the same promise: ours, AdaSSP as printed and exactly calibrated, and diffprivlib.
+"""Linear regression at the same guarantee: ours, AdaSSP as printed and exactly calibrated, and diffprivlib.
 
 Ours is the estimator at its defaults, which learns an intercept besides and keeps predictions within the label
 bounds: on these records it may do better than least squares, which does neither. The joint sufficient statistics that

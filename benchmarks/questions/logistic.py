@@ -1,4 +1,4 @@
-"""Logistic regression at the same promise: ours per solver, diffprivlib, and DP-SGD of Opacus tuned on a grid.
+"""Logistic regression at the same guarantee: ours per solver, diffprivlib, and DP-SGD of Opacus tuned on a grid.
 
 Rows of norm one, a quarter of the records held out, a new split and new noise for each seed, the same for all.
 
@@ -124,16 +124,16 @@ def compared(
         path = peer.put(name, **arrays(X, y, most))
         best = ceiling(X, y)
         for epsilon in EPSILONS:
-            promise = budget(epsilon)
+            limit = budget(epsilon)
             fixed = {"data": path, "epsilon": epsilon}
-            if promise.delta:
-                fixed["delta"] = promise.delta
+            if limit.delta:
+                fixed["delta"] = limit.delta
 
             def score(setting: dict[str, Any], seed: int, fixed: Any = fixed) -> float:
                 asked = fixed | setting | {"seed": seed, "train": str(seed)}
                 return peer.ask("logistic", **asked)["accuracy"]
 
-            mine = ways(promise)
+            mine = ways(limit)
             setting = tuned(score, grid, least)
 
             def sample(

@@ -1,4 +1,4 @@
-"""Noise for the same promise: running totals against jax_privacy, the trees of TensorFlow Privacy, and the papers.
+"""Noise for the same guarantee: running totals against jax_privacy, the trees of TensorFlow Privacy, and the papers.
 
 Nothing is drawn here: standard deviations are exact, so there is no spread.
 

@@ -1,7 +1,7 @@
-"""Regret at the same promise: the papers' online and bandit learners with their own noise, and ours.
+"""Regret at the same guarantee: the papers' online and bandit learners with their own noise, and ours.
 
 Some published noise protects less than it claims; its true epsilon stands beside it, and a ratio
-where that is larger than ours compares unequal promises, in the paper's favour.
+where that is larger than ours compares unequal guarantees, in the paper's favour.
 """
 
 from __future__ import annotations

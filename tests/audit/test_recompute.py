@@ -1,4 +1,4 @@
-"""Guarantees by another road: explicit matrices against those written from the definitions, and lies found out."""
+"""Guarantees recomputed independently: explicit matrices against those from the definitions, and false claims."""
 
 from __future__ import annotations
 

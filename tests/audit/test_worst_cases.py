@@ -253,6 +253,6 @@ def test_the_command_prints_a_table_and_says_whether_all_hold(capsys):
         with pytest.raises(SystemExit) as end:
             main(["audit", "broken", "--runs", "4000"])
         assert end.value.code == 1
-        assert "1 of 1 claims fall" in capsys.readouterr().out
+        assert "1 of 1 claims refuted" in capsys.readouterr().out
     finally:
         audit.unregister("broken")

@@ -40,8 +40,8 @@ BUGS = (
         "privacy/guarantee.py",
         "        if first.ages or all(part._fades for part in guarantees):",
         "        if False:",
-        "beyond the last age that was asked for, promises on disjoint records cost what they did at that age",
-        ("accounting: promises by age on disjoint records",),
+        "beyond the last age that was asked for, guarantees on disjoint records cost what they did at that age",
+        ("accounting: guarantees by age on disjoint records",),
     ),
     Bug(
         "composition-keeps-the-last",

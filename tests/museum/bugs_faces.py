@@ -67,7 +67,9 @@ BUGS = (
         "    shares = np.floor(groups.factors / groups.most * 2.0**20) * 2.0**-20\n",
         "    shares = (groups.factors > 0.0).astype(np.float64)\n",
         "what scales features counts each of a person's records in full",
-        ("white-box-persons: PrivateLinearRegression of persons as it comes, 1/m each, zero-out",),
+        (
+            "white-box-persons: PrivateLinearRegression of persons with defaults, 1/m each, zero-out",
+        ),
     ),
     Bug(
         "number-of-records-of-persons-is-public",
@@ -75,7 +77,9 @@ BUGS = (
         "        count = X.shape[0] if persons is None else persons.count\n",
         "        count = X.shape[0]\n",
         "the number of records decides on scaling where only that of persons is public",
-        ("white-box-persons: PrivateLinearRegression of persons as it comes, 1/m each, zero-out",),
+        (
+            "white-box-persons: PrivateLinearRegression of persons with defaults, 1/m each, zero-out",
+        ),
     ),
     Bug(
         "predictors-not-in-the-guarantee",

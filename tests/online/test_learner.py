@@ -1,4 +1,4 @@
-"""The frame: a rule of one's own over any running total."""
+"""A learner with a custom rule over any running total."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def test_the_command_stores_draws_and_then_redraws_without_running(
     (tmp_path / "online-2a.svg").unlink()
     assert command.reproduce("online-2a", False, tmp_path, False, False, jobs=1) == 0
     again = capsys.readouterr()
-    assert "nothing was run" in again.err
+    assert "nothing is run" in again.err
     assert again.out == said.out
     assert (tmp_path / "online-2a.svg").read_bytes() == drawn
     assert command.reproduce("online-2a", False, tmp_path, False, True, jobs=1) == 0

@@ -651,7 +651,7 @@ def test_claims_and_relations():
         (papers.frank_wolfe_laplace, (1.0, 1e-6), {"steps": 0, "n": 9}, "steps"),
         (papers.frank_wolfe_laplace, (1.0, 1e-6), {"steps": 9, "n": 9, "loss": "x"}, "loss"),
         (papers.objective_perturbation_gamma, (1.0,),
-         {"smoothness": 1.0, "regulariser": 1.0}, "leave it out"),
+         {"smoothness": 1.0, "regulariser": 1.0}, "omit it"),
         (papers.exponential_mechanism, (1.0,), {"diameter": math.inf}, "diameter"),
     ],
 )  # fmt: skip

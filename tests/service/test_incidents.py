@@ -114,7 +114,9 @@ def test_a_bit_that_flipped_in_a_sealed_state(options: Options) -> None:
         broken = sealed[:-1] + bytes([sealed[-1] ^ 1])
         database.execute("UPDATE states SET sealed = ? WHERE stream = ?", (broken, stream))
     database.close()
-    with pytest.raises(StoreError, match=r"what it keeps of s cannot be read.*a whole backup"):
+    with pytest.raises(
+        StoreError, match=r"what is stored of s cannot be decrypted.*a whole backup"
+    ):
         Folder(options)
 
 

@@ -96,7 +96,7 @@ def test_create_send_look_and_run_out(service: Service, open_page: Any) -> None:
     fill("till")
     said = page.get_by_role("alert")
     page.get_by_role("button", name="What would it cost?").click()
-    playwright.expect(said).to_contain_text("It would promise epsilon = 1")
+    playwright.expect(said).to_contain_text("It would guarantee epsilon = 1")
     playwright.expect(said).to_contain_text("Its ledger can pay")
     assert "till" not in [one["name"] for one in service.client().streams()]
     page.get_by_role("button", name="Create", exact=True).dblclick()

@@ -217,7 +217,7 @@ def test_a_redis_stream(pulled: Pulled, tmp_path: Path, expected: Any) -> None:
         ("{}", "must hold a list"),
         ("[1]", "each source is an object"),
         ('[{"name": "a", "stream": "s", "kind": "kafka"}]', "kind of source 'a' must be one of"),
-        ('[{"name": "a", "stream": "s", "kind": "folder"}]', "lacks something"),
+        ('[{"name": "a", "stream": "s", "kind": "folder"}]', "lacks an argument"),
         (
             '[{"name": "a", "stream": "s", "kind": "folder", "path": "/nowhere"}]',
             "must be a folder",

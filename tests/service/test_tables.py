@@ -62,7 +62,7 @@ def test_a_fit_is_charged_once_and_its_model_predicts(holding: Service) -> None:
     first = client.call("POST", "/v1/tables/visits/fits", fit, headers=headers)
     again = client.call("POST", "/v1/tables/visits/fits", fit, headers=headers)
     assert first["id"] == again["id"]
-    with pytest.raises(Problem, match="something else"):
+    with pytest.raises(Problem, match="a different job"):
         client.call("POST", "/v1/tables/visits/fits", fit | {"epsilon": 0.5}, headers=headers)
     done = wait(client, first["id"])
     assert done["status"] == "done", done["detail"]
@@ -173,7 +173,7 @@ def test_why_a_fit_failed_is_for_data_holders(holding: Service) -> None:
     job = client.call("POST", "/v1/tables/bad/fits", {"kind": "logistic", "epsilon": 1.0})["id"]
     failed = wait(client, job)
     assert failed["status"] == "failed"
-    assert "a data holder can read why" in failed["detail"]
+    assert "a data holder can read it" in failed["detail"]
     listed = client.call("GET", "/v1/jobs")["jobs"]
     assert next(one for one in listed if one["id"] == job)["detail"] == failed["detail"]
     token = client.call("POST", "/v1/tokens", {"role": "data holder"})["token"]

@@ -74,7 +74,7 @@ def test_forgetting_the_factor_of_replacement_is_found_out(monkeypatch):
 def test_a_sketch_drawn_anew_for_every_request_would_leak():
     """Why sketches are cached: the mean of k fresh ones has noise sqrt(k) times smaller."""
     rng = np.random.default_rng(0)
-    claim = plans.promise(
+    claim = plans.guarantee_of(
         plans.Plan(rows=10, rounds=0, columns=1, clip=1.0, selection_scale=1.0, sketch_scale=3.0,
                    sketch_size=10),
         plans.Terms(),

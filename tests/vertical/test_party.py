@@ -29,7 +29,7 @@ from reticent.vertical.messages import (
     Sketch,
     Step,
 )
-from reticent.vertical.plan import Terms, promise
+from reticent.vertical.plan import Terms, guarantee_of
 from reticent.vertical.site import SiteFile
 
 RUN = bytes(range(16))
@@ -213,7 +213,7 @@ def test_the_cost_of_a_plan_by_another_road(neighbours):
     epsilon = np.min(
         total + np.log1p(-1 / orders) - (np.log(delta) + np.log(orders)) / (orders - 1)
     )
-    claimed = promise(plan, terms).epsilon(delta)
+    claimed = guarantee_of(plan, terms).epsilon(delta)
     assert claimed <= epsilon * (1 + 1e-3)
     assert claimed >= 0.9 * epsilon  # other bounds may be a little better, not much
 
@@ -234,7 +234,7 @@ def test_a_plan_beyond_the_budget_is_refused_and_costs_nothing(make_party, plan,
     begin(party, honest)
     assert party.spent.epsilon(1e-6) <= 1.0
     assert party.spent.epsilon(1e-6) == pytest.approx(
-        promise(honest, Terms(lattice=False, seeded=True)).epsilon(1e-6)
+        guarantee_of(honest, Terms(lattice=False, seeded=True)).epsilon(1e-6)
     )
     # the run goes on although another plan was refused in between
     refused(party, plan.request(bytes(16), 1), "budget")
@@ -268,7 +268,7 @@ def test_a_plan_that_is_considered_changes_nothing(make_party, noisy, tmp_path):
 
 def test_considering_says_what_a_beginning_would(make_party, noisy, tmp_path):
     """Before the run, in it, and after it; the ledger is asked each time, nothing is cached."""
-    cost = promise(noisy, Terms(lattice=True)).epsilon(1e-6)
+    cost = guarantee_of(noisy, Terms(lattice=True)).epsilon(1e-6)
     party = restart(make_party, tmp_path, ledger=reticent.Budget(1.2 * cost, 1e-6))
     first = party.handle(consider(noisy).encode())
     begin(party, noisy)
@@ -286,7 +286,7 @@ def test_considering_says_what_a_beginning_would(make_party, noisy, tmp_path):
 
 
 def test_a_plan_that_fitted_may_be_refused_when_the_ledger_was_used_in_between(make_party, noisy):
-    budget = reticent.Budget(1.2 * promise(noisy, Terms()).epsilon(1e-6), 1e-6)
+    budget = reticent.Budget(1.2 * guarantee_of(noisy, Terms()).epsilon(1e-6), 1e-6)
     party = make_party(ledger=budget)
     assert isinstance(ask(party, consider(noisy)), Ready)
     begin(party, noisy, run=bytes(16))
@@ -717,7 +717,8 @@ def test_a_run_is_held_against_its_price_once(make_party, noisy, tmp_path, monke
     party = restart(make_party, tmp_path)
     counted = []
     monkeypatch.setattr(
-        "reticent.vertical.party.promise", lambda *given: counted.append(0) or promise(*given)
+        "reticent.vertical.party.guarantee_of",
+        lambda *given: counted.append(0) or guarantee_of(*given),
     )
     for sequence in (2, 3, 4):
         assert isinstance(ask(party, step(sequence)), Choice)
@@ -759,7 +760,7 @@ def test_a_coordinator_that_chooses_the_next_run_by_the_last_answer(make_party, 
     choice = plan.with_(rounds=1, columns=0, selection="laplace", value_scale=0.0)
 
     def mu(scale):
-        return promise(sketch.with_(label_scale=scale), terms).gdp
+        return guarantee_of(sketch.with_(label_scale=scale), terms).gdp
 
     first = finest(lambda scale: mu(scale) <= 0.2 * budget.mu, 1e-3, 1e6)
     begin(party, sketch.with_(label_scale=first))
@@ -769,7 +770,7 @@ def test_a_coordinator_that_chooses_the_next_run_by_the_last_answer(make_party, 
 
     gaussian = mu(finest(lambda s: accepts(sketch.with_(label_scale=s)), 1e-3, 1e6))
     least = finest(lambda s: accepts(choice.with_(selection_scale=s)), 1e-3, 1e9)
-    pure = promise(choice.with_(selection_scale=least), terms).pure
+    pure = guarantee_of(choice.with_(selection_scale=least), terms).pure
     z = np.linspace(-10.0, 12.0, 40_001)
     left = budget.epsilon - (mu(first) * z + mu(first) ** 2 / 2)  # of epsilon, at each loss
     by_gaussian = ndtr(gaussian / 2 - left / gaussian)

@@ -1,4 +1,4 @@
-"""Audit lines for the accounting: what schedules of releases reveal at least, against what was charged for them.
+"""Audit lines for the accounting: what schedules of releases reveal at least, compared with what was charged for them.
 
 Each kind of release has worst pairs of neighbours that are fully known: a Gaussian number, randomised response, a
 Laplace number, a two-point selection, a Gaussian number over a Poisson sample. The hockey-stick divergence of a
@@ -40,8 +40,8 @@ from reticent.privacy.ages import Filtered
 from reticent.privacy.subsampled import SubsampledGaussian
 from reticent.sums import CorrelatedMechanism
 
-_MOST = 4096  # outcomes that are kept apart
-_BINS = 256  # of a Laplace number between its two ends
+_MOST = 4096  # largest number of distinct outcomes
+_BINS = 256  # bins of a Laplace number between its two ends
 _ROUNDING = 1e-7
 _DELTAS = (1e-6, 1e-3, 0.05)
 
@@ -64,7 +64,7 @@ class World:
         return float(np.sum(self.here * np.clip(np.nan_to_num(part, nan=0.0), 0.0, 1.0)))
 
     def epsilon(self, delta: float) -> float:
-        """Where the hockey stick has fallen to delta, in either direction."""
+        """The epsilon at which the hockey stick has fallen to delta, in either direction."""
         return max(_falls(self.stick, delta), _falls(self._back.stick, delta))
 
     @property
@@ -94,7 +94,7 @@ def _falls(stick: Callable[[float], float], delta: float) -> float:
 
 
 def _grouped(world: World) -> World:
-    """Fewer outcomes: those with nearly the same ratio are told apart no more, which reveals less."""
+    """Merge outcomes with nearly the same ratio, which can only reveal less."""
     if world.here.size <= _MOST or np.ptp(world.mu) > 0.0:
         return world
     order = np.argsort(np.log(world.here) - np.log(world.there))
@@ -125,7 +125,7 @@ def _two_point(gain: float, loss: float) -> World:
 
 
 def _laplace(shift: float) -> World:
-    """A Laplace number at ``shift`` and at 0: below both and above both its ratio does not change."""
+    """A Laplace number at ``shift`` and at 0, in bins: below both and above both, the ratio is constant."""
     ends = np.concatenate([[-np.inf], np.linspace(0.0, shift, _BINS), [np.inf]])
 
     def below(x: FloatArray) -> FloatArray:
@@ -134,13 +134,13 @@ def _laplace(shift: float) -> World:
         )
 
     here, there = np.diff(below(ends - shift)), np.diff(below(ends))
-    # differences near 1 are rounded; from the other side they are not
+    # differences of numbers near 1 lose digits; measured from the other end they do not
     here[-1], there[-1] = 0.5, 0.5 * math.exp(-shift)
     return World(here, there, np.zeros(here.size))
 
 
 def sampled(q: float, noise: float, steps: int, neighbours: str) -> World:
-    """One Gaussian number after the other over Poisson samples at rate q, in bins."""
+    """Gaussian numbers over Poisson samples at rate q, one after the other, in bins."""
     ratio = 1.0 / noise
     ends = np.concatenate([[-np.inf], np.linspace(-8.0 - ratio, 8.0 + ratio, 1500), [np.inf]])
 
@@ -222,7 +222,7 @@ def _entry(curve: Curve) -> Guarantee:
 
 
 def _spent(kinds: tuple[str, ...], delta: float) -> Exact:
-    """A ledger that is asked until it refuses ten times: what it has granted stays within its budget."""
+    """Ask a ledger until it has refused ten times: what it granted must stay within its budget."""
 
     def found() -> Iterator[tuple[float, float, float, str]]:
         for seed in range(3):
@@ -242,7 +242,7 @@ def _spent(kinds: tuple[str, ...], delta: float) -> Exact:
 
 
 def _adaptive(kinds: tuple[str, ...], delta: float, deep: int = 3) -> Exact:
-    """Every branch of a tree of decisions spends what its own past leaves, the likelier world as much as it can."""
+    """A tree of decisions: every branch spends what its own past leaves, as much as possible in the likelier world."""
 
     def grow(rng: np.random.Generator, past: list[Curve], depth: int) -> World:
         ledger = Ledger(Budget(1.0, delta), adaptive=True)
@@ -257,7 +257,7 @@ def _adaptive(kinds: tuple[str, ...], delta: float, deep: int = 3) -> Exact:
         now = worlds(curve)
         if depth == 1:
             return now
-        # few outcomes branch: a Laplace number by its sign, a Gaussian one not at all
+        # to keep the tree small, a Laplace number branches by its sign only, and a Gaussian one not at all
         if now.here.size > 2:
             middle = now.here.size // 2
             now = World(
@@ -287,7 +287,7 @@ def _adaptive(kinds: tuple[str, ...], delta: float, deep: int = 3) -> Exact:
 
 
 def _by_age() -> Exact:
-    """Streams whose promise fades beside a release of other records: what each has lost by an age, term by term."""
+    """Streams with fading guarantees beside a release of other records: the loss of each by an age, term by term."""
 
     def found() -> Iterator[tuple[float, float, float, str]]:
         for fade in (((1, 0.5), (100, 1.0)), ((64, 1.0), (1000, 2.0))):
@@ -297,16 +297,16 @@ def _by_age() -> Exact:
             for both in (Guarantee.parallel(fading, once), Guarantee.parallel(once, fading)):
                 for age in (1, fade[-1][0], 10**4):
                     truth = max(0.15, _lost(fading, age))
-                    words = f"{age} outputs of a promise until {fade[-1][0]}"
+                    words = f"{age} outputs of a guarantee until {fade[-1][0]}"
                     yield (
                         both.epsilon(1e-6, age=age), attained([Gaussian(truth)]).epsilon(1e-6), 1e-6, words,
                     )  # fmt: skip
 
-    return _line("promises by age on disjoint records", found())
+    return _line("guarantees by age on disjoint records", found())
 
 
 def _lost(guarantee: Guarantee, age: int) -> float:
-    """The mu of the innovations that a record has moved by an age, added up one by one."""
+    """The mu of the innovations that a record has moved up to an age, added one by one."""
     (release,) = guarantee.releases
     assert isinstance(release.ages, Filtered)
     decay, lags = release.ages.decay, np.arange(age)
@@ -316,7 +316,7 @@ def _lost(guarantee: Guarantee, age: int) -> float:
 
 
 def accounts() -> Iterator[Case]:
-    """Compositions, samples, ledgers, and promises by age."""
+    """Compositions, samples, ledgers, and guarantees by age."""
     schedules: dict[str, tuple[tuple[str, ...], int]] = {
         "Gaussian releases": (("gaussian",), 12),
         "pure releases": (("pure",), 10),
@@ -336,4 +336,4 @@ def accounts() -> Iterator[Case]:
     ):
         yield Case(f"Ledger, {words}", partial(_spent, kinds, delta))
         yield Case(f"Ledger, adaptive, {words}", partial(_adaptive, kinds, delta))
-    yield Case("promises by age on disjoint records", _by_age)
+    yield Case("guarantees by age on disjoint records", _by_age)

@@ -28,7 +28,7 @@ from reticent.trace import Progress
 
 _BETTER = 0.05
 _TELLING = 32
-"""So many different numbers of continuous noise never come twice by chance."""
+"""With this many distinct values, continuous noise would not repeat itself by chance."""
 
 
 def mechanism(
@@ -171,7 +171,7 @@ def _choose(
     wanted: tuple[str, ...],
     delta: float,
 ) -> tuple[Statistic, dict[str, bounds.Event]]:
-    """The statistic and events that promise most; a statistic that learns is tried on other runs."""
+    """The statistic and events with the best expected bounds; a statistic that learns is compared on other runs."""
     a, b = ahead
     best, result = -math.inf, None
     for candidate in candidates(statistic, a):
@@ -187,11 +187,12 @@ def _choose(
             )
             for kind in wanted
         }
-        # mu first: where it is wanted, it is what a Gaussian claim stands or falls with
-        promise = found[wanted[-1]][0]
+        # the bound on mu decides if it is wanted, since it is what tests a Gaussian claim
+        expected = found[wanted[-1]][0]
         # a later statistic must be better by more than chance
-        if result is None or promise > best + _BETTER * abs(best):
-            best, result = promise, (candidate, {kind: event for kind, (_, event) in found.items()})
+        if result is None or expected > best + _BETTER * abs(best):
+            events = {kind: event for kind, (_, event) in found.items()}
+            best, result = expected, (candidate, events)
     assert result is not None
     return result
 

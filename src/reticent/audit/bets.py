@@ -42,11 +42,11 @@ SHARES = np.round(
 )
 """Which multiples of the claim are tested."""
 DELTAS = (1e-6, 1e-4, 1e-2, 0.05, 0.2)
-"""At which deltas a claim that is not pure is held to its word, beside the one that was asked for."""
+"""The deltas at which a claim that is not pure is tested, in addition to the requested one."""
 
 _FEW_SHARES = (*(k / 10 for k in range(1, 11)), 1.25, 1.5, 2.0, 3.0)
-_FIRST = 256  # runs of each world that are only learnt from, at most
-_KEPT = 50_000  # so many of the latest runs decide on the next event
+_FIRST = 256  # at most so many runs of each world are used for learning only
+_KEPT = 50_000  # the number of latest runs on which the next event is chosen
 _STAKES = np.concatenate([[0.0], np.geomspace(1e-3, 0.98, 40)])
 _LEARN = 20_000
 _TOO_FEW = 32  # further runs of each world that are not worth choosing events for
@@ -54,7 +54,7 @@ _TOO_FEW = 32  # further runs of each world that are not worth choosing events f
 
 @dataclass(frozen=True)
 class _Levels:
-    """Pairs (epsilon, delta) at which the claims are tested, one row a level and one column a share."""
+    """Pairs (epsilon, delta) at which the claims are tested, one row per level and one column per share."""
 
     epsilon: FloatArray
     delta: FloatArray
@@ -68,11 +68,11 @@ def _levels(claim: Curve, delta: float, shares: tuple[float, ...]) -> _Levels:
         claim = Gaussian(claim.gdp)
     elif claim.pure is not None:
         claim = Pure(claim.pure)
-    # compositions take long: fewer parts of them, each a little more than is asked for
+    # compositions are slow: use fewer shares, each rounded up
     taken = [s if quick else _rounded_up(s) for s in shares]
     parts = {s: part_of(claim, s) for s in taken}
     scaled = {s: part for s, part in parts.items() if part is not None}
-    if len(scaled) == len(parts):  # how far the worlds are apart at all
+    if len(scaled) == len(parts):  # epsilon = 0: the total variation distance of the worlds
         apart = {s: part.delta(0.0) for s, part in scaled.items()}
         rows.append(([0.0] * len(taken), [apart[s] for s in taken]))
     for level in dict.fromkeys((delta, *(() if claim.pure is not None else DELTAS))):
@@ -112,11 +112,11 @@ class Bets:
     Parameters
     ----------
     claim : Curve
-        What is tested.
+        The claim to test.
     delta : float
-        One of the deltas at which it is.
+        The requested delta, one of those at which the claim is tested.
     shares : array
-        Which multiples of it, in rising order.
+        The multiples of the claim to test, in ascending order.
     """
 
     def __init__(self, claim: Curve, delta: float, shares: FloatArray = SHARES) -> None:
@@ -141,14 +141,14 @@ class Bets:
 
     @property
     def words(self) -> str:
-        """The event that has won most."""
+        """The event with the largest winnings, in words."""
         level, side, _ = np.unravel_index(np.argmax(self._capital), self._capital.shape)
         if not self._events:
             return "nothing was bet"
         return str(self._events[2 * int(level) + int(side)])
 
     def choose(self, a: FloatArray, b: FloatArray, frontier: float) -> None:
-        """For every level the event that promises most, by the scores so far."""
+        """Choose for every level the event with the largest expected gain, judging by the scores so far."""
         points = cuts(np.sort(a), np.sort(b))
         column = int(np.argmin(np.abs(self._shares - frontier)))
         self._events, self._stakes = [], []
@@ -174,7 +174,7 @@ class Bets:
                 self._stakes.append(self._stake(level, chosen, a, b))
 
     def _stake(self, level: int, event: _Event, a: FloatArray, b: FloatArray) -> FloatArray:
-        """The stakes, one for each share, that would have won most so far, a little less to be careful."""
+        """The stakes, one for each share, that would have won most so far, reduced a little for caution."""
         first, second = (b, a) if event.flipped else (a, b)
         p, q = event.share(first)[0], event.share(second)[0]
         # as if one more run of each world had gone the wrong way
@@ -187,7 +187,7 @@ class Bets:
         return np.asarray(np.take_along_axis(stakes, growth.argmax(axis=0)[None], axis=0)[0])
 
     def _payments(self, level: int) -> FloatArray:
-        """What the four outcomes pay for a stake of 1: in the event in the first world only, in the second only, ..."""
+        """Payments for a stake of 1: in the event in the first world only, the second only, both, or neither."""
         factor, delta = np.exp(self._levels.epsilon[level]), self._levels.delta[level]
         return np.stack([1.0 - delta, -factor - delta, 1.0 - factor - delta, -delta])
 
@@ -245,7 +245,9 @@ def sequential(
     delta : float
         The delta at which epsilon is bounded; one of the deltas at which the claim is tested.
     statistic : statistic, callable or list of them, optional
-        What an attacker computes from outputs, as for :func:`reticent.audit.mechanism`.
+        What an attacker computes from the outputs: a function of an array of outputs (one per row) that returns a score
+        for each, one of :mod:`reticent.audit.statistics`, or a list, of which the best is used. By default it suits the
+        kind of output.
     false_alarm : float
         Upper bound on the probability that a true claim is ever refuted, however often the result is inspected.
     batch : int, optional
@@ -324,10 +326,10 @@ def sequential(
 
 
 def _bound(claim: Curve, delta: float, share: float) -> tuple[float, float | None]:
-    """Epsilon at delta of so much of the claim, and mu where it has one."""
+    """Epsilon at delta of this share of the claim, and mu if it has one."""
     if share == 0.0:
         return 0.0, 0.0 if claim.gdp is not None else None
-    # refuted is what is at most that; so the truth is more
+    # every epsilon up to this value is refuted, so the true one is larger
     if claim.gdp is not None:
         mu = math.nextafter(share * claim.gdp, math.inf)
         return math.nextafter(Gaussian(mu).epsilon(delta), math.inf), mu
@@ -335,7 +337,7 @@ def _bound(claim: Curve, delta: float, share: float) -> tuple[float, float | Non
 
 
 def _sizes(runs: int, seconds: float | None = None) -> Iterator[int]:
-    """Few runs first, to learn from, then ever more, as long as there is time for them."""
+    """Sizes of batches: a small one first, to learn from, then ever larger ones while there is time."""
     first = size = min(_FIRST, max(4, runs // 8))
     done, spent = 0, 0.0
     while done < runs:
@@ -354,7 +356,7 @@ def _sizes(runs: int, seconds: float | None = None) -> Iterator[int]:
 
 
 def _best(past: list[NDArray[Any]], statistic: Any) -> Statistic:
-    """The statistic that tells the worlds apart best on the second half of what it has learnt from the first."""
+    """The statistic that, having learnt from the first half of the runs, best separates the worlds on the second."""
     a, b = past
     tried = candidates(statistic, a)
     best, chosen = -math.inf, tried[0]

@@ -22,13 +22,13 @@ from reticent.checks import FloatArray
 
 _THRESHOLDS = 400
 _CAUTION = 0.01
-"""Shares are judged at this level before an event is chosen by them: rare events flatter themselves."""
+"""Events are compared by confidence limits at this level, because observed shares of rare events are often too high."""
 
 
 def smallest(count: ArrayLike, runs: ArrayLike, alarm: float) -> FloatArray:
-    """A lower limit for the probability of an event that happened ``count`` times in ``runs``.
+    """A lower confidence limit for the probability of an event that happened ``count`` times in ``runs``.
 
-    Above the truth with probability at most ``alarm`` (Clopper and Pearson 1934).
+    It exceeds the true probability with probability at most ``alarm`` (Clopper and Pearson 1934).
 
     Examples
     --------
@@ -41,21 +41,24 @@ def smallest(count: ArrayLike, runs: ArrayLike, alarm: float) -> FloatArray:
 
 
 def largest(count: ArrayLike, runs: ArrayLike, alarm: float) -> FloatArray:
-    """An upper limit for that probability, below the truth with probability at most ``alarm``."""
+    """An upper confidence limit for the probability of an event that happened ``count`` times in ``runs``.
+
+    It is below the true probability with probability at most ``alarm`` (Clopper and Pearson 1934).
+    """
     k, n = np.broadcast_arrays(np.asarray(count, float), np.asarray(runs, float))
     limit = betaincinv(k + 1.0, np.maximum(n - k, 0.5), 1.0 - alarm)
     return np.where(k < n, limit, 1.0)
 
 
 def epsilon_of(p: ArrayLike, q: ArrayLike, delta: float) -> FloatArray:
-    """The least epsilon that allows an event of probability p here and q there; may be negative."""
+    """The least epsilon that allows an event of probability p in one world and q in the other; may be negative."""
     over = np.maximum(np.asarray(p, float) - delta, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(over > 0.0, np.log(over) - np.log(np.asarray(q, float)), -np.inf)
 
 
 def mu_of(p: ArrayLike, q: ArrayLike) -> FloatArray:
-    """The least mu such that mu-GDP allows an event of probability p here and q there, likewise."""
+    """The least mu such that mu-GDP allows an event of probability p in one world and q in the other; or negative."""
     with np.errstate(invalid="ignore"):
         gap = ndtri(np.asarray(p, float)) - ndtri(np.asarray(q, float))
     # both probabilities 0, or both 1: such an event says nothing
@@ -91,11 +94,11 @@ class Counted:
     other_runs: int
 
     def epsilon(self, delta: float, alarm: float) -> float:
-        """A lower bound on epsilon at this delta, above the truth with probability <= ``alarm``."""
+        """A lower bound on epsilon at this delta, which exceeds the truth with probability at most ``alarm``."""
         return max(0.0, float(epsilon_of(*self._limits(alarm), delta)))
 
     def mu(self, alarm: float) -> float:
-        """A lower bound on the mu of Gaussian differential privacy, likewise."""
+        """A lower bound on the mu of Gaussian differential privacy, wrong with probability at most ``alarm``."""
         return max(0.0, float(mu_of(*self._limits(alarm))))
 
     def _limits(self, alarm: float) -> tuple[FloatArray, FloatArray]:
@@ -115,10 +118,9 @@ def count(event: Event, a: FloatArray, b: FloatArray) -> Counted:
 def best_event(
     a: FloatArray, b: FloatArray, runs: int, alarm: float, delta: float | None
 ) -> tuple[float, Event]:
-    """The threshold event that promises the best bound from ``runs`` further runs of each world.
+    """The threshold event with the best expected bound from ``runs`` further runs of each world, and that bound.
 
-    ``delta`` is None where a bound on mu is wanted. The scores at hand are used to choose, never
-    to conclude.
+    ``delta`` is None if a bound on mu is wanted. The present scores serve to choose the event, never as evidence.
     """
     a, b = np.sort(a), np.sort(b)
     points = cuts(a, b)
@@ -141,12 +143,12 @@ def best_event(
 
 
 def cuts(a: FloatArray, b: FloatArray) -> FloatArray:
-    """Thresholds between the scores: evenly spread shares, and far into both tails."""
+    """Thresholds between the scores: at evenly spaced quantiles, and far into both tails."""
     pooled = np.unique(np.concatenate([a, b]))
     if len(pooled) == 1:
         return pooled
     between = pooled[:-1] + 0.5 * np.diff(pooled)
-    # two neighbouring doubles have no midpoint, and infinite scores no finite one
+    # adjacent doubles have no midpoint, and infinite scores no finite one
     between = np.where(np.isfinite(between), between, pooled[:-1])
     if len(between) <= 2 * _THRESHOLDS:
         return between
@@ -157,8 +159,9 @@ def cuts(a: FloatArray, b: FloatArray) -> FloatArray:
 
 
 def band(runs: int, alarm: float) -> float:
-    """How far an empirical distribution may be off anywhere, but for probability ``alarm``.
+    """Half-width of a confidence band for a whole distribution function, wrong with probability at most ``alarm``.
 
-    The inequality of Dvoretzky, Kiefer and Wolfowitz with Massart's constant.
+    This is the inequality of Dvoretzky, Kiefer and Wolfowitz with Massart's constant.
     """
+
     return math.sqrt(math.log(2.0 / alarm) / (2.0 * runs))

@@ -37,7 +37,7 @@ _ROWS = np.array([[0.6, 0.0], [0.0, 0.8], [-0.6, 0.1], [0.1, -0.8]])
 _SIGNS = np.array([1.0, 1.0, -1.0, -1.0])
 _SLACK = 1e-9
 _PRINTED = 2e-5
-"""Of the logarithm to base two of a scale: six digits of it are printed."""
+"""Tolerance on the logarithm to base two of a scale, since guarantees print six digits of a scale."""
 
 
 def _tree(noise: str, budget: Budget) -> Any:
@@ -150,7 +150,7 @@ def _faces() -> dict[str, Build]:
     }
 
 
-_PURE_TOO = {  # what takes delta = 0
+_PURE_TOO = {  # accept delta = 0
     "Tree, plain": False, "Tree, laplace": True, "Tree, gamma": True, "WindowTree, laplace": True,
     "WindowTree, gamma": True, "leader": True, "projection-free bandit": True, "projected bandit": True,
     "quadratic leader": True, "gradient descent": True, "ftrl": True, "frank-wolfe": True,
@@ -176,10 +176,10 @@ def _kept(name: str, builders: Callable[[], dict[str, Build]]) -> Exact:
                 except (ValueError, RuntimeError) as error:
                     return Exact(name, 1.0, np.inf, delta, np.inf, False,
                                  f"{setting} was not built: {error}", fault=1.0)  # fmt: skip
-                promised: Guarantee = (
+                stated: Guarantee = (
                     made.guarantee_ if hasattr(made, "guarantee_") else made.guarantee
                 )
-                value = promised.epsilon(delta)
+                value = stated.epsilon(delta)
                 if worst is None or value > worst.epsilon:
                     worst = Exact(name, 1.0, value, delta, value, value <= 1.0 + _SLACK,
                                   setting, fault=max(1.0, 1.0 / value))  # fmt: skip
@@ -188,13 +188,13 @@ def _kept(name: str, builders: Callable[[], dict[str, Build]]) -> Exact:
     assert worst is not None
     if worst.holds:
         return Exact(
-            name, 1.0, least, 0.0, least, True, f"the least is spent by {lowest}", fault=1.0 / least
+            name, 1.0, least, 0.0, least, True, f"least of all spent by {lowest}", fault=1.0 / least
         )
     return worst
 
 
 def _tables() -> dict[str, Build]:
-    """Fits of a table that is large enough for everything that estimators release beside the coefficients."""
+    """Fits of a table that is large enough for everything that estimators release in addition to coefficients."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-1.0, 1.0, size=(2000, 2)) / np.sqrt(2.0)
     y = X @ [0.5, 0.25]
@@ -227,18 +227,18 @@ def _tables() -> dict[str, Build]:
 
 
 def _unlike(drawn: list[float], stated: list[float]) -> str:
-    """What is on one list of scales alone; lattice steps are powers of two, and so scales are known up to these."""
+    """A sentence if the two lists of scales differ; scales are compared up to powers of two, the lattice steps."""
     left = [math.log2(scale) for scale in drawn]
     for scale in stated:
         away = [abs((other - math.log2(scale) + 0.5) % 1.0 - 0.5) for other in left]
         if not away or min(away) > _PRINTED:
-            return f"noise of scale {scale:g} is stated and was not drawn"
+            return f"noise of scale {scale:g} is stated but was not drawn"
         del left[int(np.argmin(away))]
-    return f"{len(left)} pieces of noise were drawn and are not stated" if left else ""
+    return f"{len(left)} pieces of noise were drawn but are not stated" if left else ""
 
 
 def _accounted(name: str) -> Exact:
-    """Whether what was drawn is what guarantees state, piece by piece."""
+    """Compare the noise that was drawn with what guarantees state, piece by piece."""
     compared = 0
     for words, build in _tables().items():
         for neighbours in BOTH:
@@ -261,7 +261,7 @@ def _accounted(name: str) -> Exact:
 
 
 def kept() -> Iterator[Case]:
-    """What is promised against what was asked for, by package."""
+    """Guarantees compared with the requested budgets, by package."""
     for name, builders in (
         ("running totals", _totals),
         ("learners and bandits", _learners),

@@ -34,7 +34,7 @@ from reticent.privacy import Curve, Gaussian, Guarantee
 
 
 def p_value(right: int, guesses: int, canaries: int, epsilon: float, delta: float) -> float:
-    """How likely at least ``right`` right guesses are, at most, under (epsilon, delta)-privacy.
+    """An upper bound on the probability of at least ``right`` right guesses under (epsilon, delta)-privacy.
 
     Examples
     --------
@@ -52,32 +52,33 @@ def p_value(right: int, guesses: int, canaries: int, epsilon: float, delta: floa
 
 
 Inverse = Callable[[NDArray[np.float64]], NDArray[np.float64]]
-"""The least probability of an event in one world that has probability p in the other; of several claims at once."""
+"""A function of p: for each of several claims, the least probability in one world of an event with probability p in the
+other."""
 
 
 def trade_off_p_value(right: int, canaries: int, inverse: Inverse) -> NDArray[np.float64]:
-    """How likely at least ``right`` right guesses about all canaries are, at most, under whole trade-off curves.
+    """An upper bound on the probability of at least ``right`` right guesses about all canaries, under trade-off curves.
 
     Parameters
     ----------
     right : int
-        So many of the guesses were right.
+        Number of right guesses.
     canaries : int
-        For so many of them, all that there are.
+        Number of canaries; all of them were guessed.
     inverse : callable
-        ``inverse(p)``: the least probabilities of events in one world that have the probabilities p in the other,
-        one for each of the curves that are looked at.
+        ``inverse(p)`` returns, for each of the curves, the least probabilities in one world of events that have the
+        probabilities p in the other.
 
     Returns
     -------
     array
-        One for each curve.
+        One bound for each curve.
 
     Examples
     --------
     >>> bool(
     ...     trade_off_p_value(10, 10, lambda p: p) < 0.0011
-    ... )  # ten coin tosses, where the worlds do not differ
+    ... )  # ten coin tosses: the worlds are equal
     True
     """
     m = canaries
@@ -85,7 +86,7 @@ def trade_off_p_value(right: int, canaries: int, inverse: Inverse) -> NDArray[np
     low = high - 40.0
 
     def is_possible(logarithm: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Whether at least ``right`` may be right with probability e^logarithm: all probabilities add up to 1."""
+        """Whether the curves allow at least ``right`` right guesses with probability ``e^logarithm``."""
         tail = np.exp(logarithm)
         correct, wrong = tail * right / m, tail * (m - right) / m
         for c in range(right - 1, -1, -1):
@@ -102,7 +103,7 @@ def trade_off_p_value(right: int, canaries: int, inverse: Inverse) -> NDArray[np
 
 
 def _inverse(curve: Curve, shares: NDArray[np.float64]) -> Inverse:
-    """The least probability of an event that has probability p in the other world, under shares of a claim."""
+    """The least probability of an event with probability p in the other world, under shares of a claim."""
     if curve.gdp is not None:
         mu = shares * curve.gdp
         return lambda p: np.asarray(ndtr(ndtri(p) - mu))
@@ -128,7 +129,7 @@ _LEVELS = np.concatenate([[0.0], np.geomspace(1e-6, 0.5, 24)])
 
 
 def epsilon_bound(right: int, guesses: int, canaries: int, delta: float, alarm: float) -> float:
-    """The largest epsilon that these guesses refute, wrong with probability at most ``alarm``."""
+    """The largest epsilon that these guesses refute; it exceeds the truth with probability at most ``alarm``."""
 
     def refuted(epsilon: float) -> bool:
         return p_value(right, guesses, canaries, epsilon, delta) <= alarm
@@ -218,7 +219,7 @@ def one_run(
     if all(p_value(r, r, m, 0.0, delta) > alarm / len(tries) for r in tries):
         how = (
             f"delta = {delta:g} is too large for {m} canaries: even {max(tries)} right guesses would "
-            "refute nothing; ask at a smaller delta, or for fewer guesses"
+            "refute nothing; use a smaller delta, or fewer guesses"
         )
     for r in tries:
         right = _right(included, order, r)
@@ -240,12 +241,12 @@ def one_run(
 class _Doubt:
     """Capital from bets that many guesses are right, run after run, against shares of a claim.
 
-    Under a share of the claim at least v guesses are right with probability t at most. A bet that pays q/t if they are
-    and (1 - q)/(1 - t) if not, with q > t, wins nothing on average; v is chosen by earlier runs.
+    Under a share of the claim, at least v guesses are right with probability at most t. A bet that pays q/t if they are
+    and (1 - q)/(1 - t) otherwise, with q > t, has no positive expected gain; v is chosen by earlier runs.
     """
 
-    _OFTEN = 0.9  # how often v guesses are hoped to be right
-    _BELOW = 1.3  # standard deviations below the mean so far
+    _OFTEN = 0.9  # the probability q with which at least v guesses should be right
+    _BELOW = 1.3  # v is so many standard deviations below the mean so far
 
     def __init__(self, claim: Curve, canaries: int) -> None:
         self._claim, self._canaries = claim, canaries
@@ -261,11 +262,11 @@ class _Doubt:
         return self._limits[threshold]
 
     def look(self, right: int) -> None:
-        """One more run, in which so many guesses were right."""
+        """Bet on one more run, in which ``right`` guesses were right."""
         if self._counts:
             m, mean = self._canaries, float(np.mean(self._counts))
             deviation = math.sqrt(mean * (m - mean) / m)
-            # few thresholds, for each costs some time
+            # few thresholds, because each takes time
             threshold = int(mean - self._BELOW * deviation) // 4 * 4
             limit = self._limit(threshold)
             bets = limit < self._OFTEN
@@ -303,7 +304,8 @@ def few_runs(
     Parameters
     ----------
     train : callable
-        ``train(included)`` runs the learner or solver on the included canaries, as for :func:`one_run`.
+        ``train(included)`` runs the learner or solver on the included canaries (an array of ``canaries`` booleans) and
+        on any fixed records, and returns its output.
     score : callable
         ``score(output)`` returns one number per canary: the higher, the more likely it was included.
     canaries : int
@@ -311,7 +313,7 @@ def few_runs(
     claim : Guarantee, Curve or float
         Claim to test.
     runs : int
-        Largest number of runs; it stops when the claim is refuted.
+        Largest number of runs; the audit stops earlier if the claim is refuted.
     delta : float
         The delta at which epsilon is bounded.
     false_alarm : float
@@ -341,7 +343,7 @@ def few_runs(
     alarm = number(false_alarm, "false_alarm", low=0.0, high=1.0, open_low=True, open_high=True)
     curve = as_curve(claim)
     if curve is None:
-        raise ValueError("claim must be given: guesses are held against a claim, got None")
+        raise ValueError("claim must be given, because guesses are compared with a claim; got None")
     doubt, done = _Doubt(curve, m), 0
     while done < runs and doubt.share(alarm) < 1.0:
         included, scores = _tossed(train, score, m, None)
@@ -364,7 +366,7 @@ def few_runs(
 def _tossed(
     train: Callable[[NDArray[np.bool_]], Any], score: Callable[[Any], Any], m: int, seed: int | None
 ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """Which canaries were in, and the scores of all of them."""
+    """Which canaries were included, and the scores of all of them."""
     words = Source(seed).words((m + 63) // 64)
     included = np.unpackbits(words.view(np.uint8))[:m].astype(bool)
     scores = np.asarray(score(train(included.copy())), dtype=np.float64).reshape(-1)
@@ -377,7 +379,7 @@ def _tossed(
 
 
 def _right(included: NDArray[np.bool_], order: NDArray[np.int64], guesses: int) -> int:
-    """How many are right of so many guesses, the surest, half of them as in and half as out."""
+    """How many of the most certain guesses are right, half of them "included" and half "left out"."""
     m = len(included)
     out, in_ = order[: guesses // 2], order[m - (guesses - guesses // 2) :]
     return int(np.count_nonzero(~included[out]) + np.count_nonzero(included[in_]))
@@ -386,9 +388,30 @@ def _right(included: NDArray[np.bool_], order: NDArray[np.int64], guesses: int) 
 def expected_bound(
     epsilon: float, canaries: int, delta: float = 0.0, false_alarm: float = 1e-6
 ) -> float:
-    """What :func:`one_run` finds on average at best if every guess is right as often as epsilon allows.
+    """The average bound that :func:`one_run` finds at best, if guesses are right as often as epsilon allows.
 
-    A budget for how many canaries are worth their while: a thousand cannot show epsilon = 0.1.
+    It helps to choose the number of canaries: a thousand cannot show epsilon = 0.1.
+
+    Parameters
+    ----------
+    epsilon : float
+        The true epsilon.
+    canaries : int
+        Number of canaries, all of which are guessed.
+    delta : float
+        The delta at which epsilon is bounded.
+    false_alarm : float
+        Probability with which the bound may exceed the true epsilon.
+
+    Returns
+    -------
+    float
+        The expected lower bound on epsilon.
+
+    Examples
+    --------
+    >>> round(expected_bound(1.0, 1000), 2)
+    0.67
     """
     right = math.floor(canaries * float(expit(epsilon)))
     return epsilon_bound(right, canaries, canaries, delta, false_alarm)

@@ -78,12 +78,12 @@ def epsilon_at(profile: Callable[[float], float], delta: float, highest: float =
 
 
 def normal_log_density(b: FloatArray) -> FloatArray:
-    """Of a standard normal number."""
+    """Logarithm of the density of a standard normal number."""
     return -0.5 * b * b - 0.5 * math.log(2.0 * math.pi)
 
 
 def laplace_log_density(b: FloatArray) -> FloatArray:
-    """Of a spherical Gamma vector in one dimension, which is a Laplace number."""
+    """Logarithm of the density of a spherical Gamma vector in one dimension, which is a Laplace number."""
     return -np.abs(b) - math.log(2.0)
 
 
@@ -92,8 +92,8 @@ def carried(grid: FloatArray, here: FloatArray, there: FloatArray) -> tuple[Floa
 
     ``here`` and ``there`` are the points to which the noise on the grid leads in the two worlds.
     """
-    # Slopes are means of two secants, and so never beyond what the minimiser's own are, kinks or not. Where it
-    # stays at the border of its set it has no density, and is left out.
+    # A slope is the mean of two secants, so it never exceeds the minimiser's own slopes, even at kinks. Points at
+    # which the minimiser stays at the border of its set have no density and are left out.
     mine, other = _moving(here), _moving(there)
     back = PchipInterpolator(there[other], grid[other], extrapolate=False)
     slope = np.interp(here, there[other], np.gradient(grid[other], there[other]))
@@ -124,9 +124,10 @@ def log_ratio(
 def carried_in_the_plane(
     grid: FloatArray, fine: FloatArray, here: FloatArray, there: FloatArray, steps: int = 40
 ) -> FloatArray:
-    """:func:`carried` in the plane, at ``fine x fine``: both coordinates of the noise, and the slope's logarithm.
+    """The noise of the other world that leads to the same point of the plane, and the log-determinant of its slope.
 
-    Points of ``grid x grid`` have shape (m, m, 2).
+    ``here`` and ``there`` are the points, of shape (m, m, 2), to which the noise on ``grid x grid`` leads in the two
+    worlds; the result is computed at ``fine x fine``.
     """
     mine = [RectBivariateSpline(grid, grid, here[:, :, k]) for k in range(2)]
     other = [RectBivariateSpline(grid, grid, there[:, :, k]) for k in range(2)]
@@ -148,7 +149,7 @@ def carried_in_the_plane(
 def log_ratio_in_the_plane(
     fine: FloatArray, match: FloatArray, divided_by: float = 1.0
 ) -> FloatArray:
-    """:func:`log_ratio` for Gaussian noise in the plane, from :func:`carried_in_the_plane`."""
+    """``log p - log q`` of two minimisers' densities in the plane for Gaussian noise, on the grid ``fine x fine``."""
     first, second = (axis.ravel() for axis in np.meshgrid(fine, fine, indexing="ij"))
     u, v, slope = match
     if divided_by != 1.0:
@@ -171,8 +172,9 @@ def _jacobian(parts: list[RectBivariateSpline], u: FloatArray, v: FloatArray) ->
 def sampled_stick(ratio: float, rate: float, neighbours: str, epsilon: float) -> float:
     """The larger hockey stick of one Gaussian number whose record is in the sample with this probability.
 
-    The record moves the number by ``ratio`` standard deviations where it is there, or is replaced by one that moves it
-    the other way.
+    The record moves the number by ``ratio`` standard deviations; it is absent in the other world, or replaced by one
+    that moves the number in the opposite direction.
+
     """
     ends = np.linspace(-14.0 - ratio, 14.0 + ratio, 400)
     half = 0.5 * np.diff(ends)

@@ -28,7 +28,17 @@ _NO_BIT = 1100.0  # above the place of any bit of a double
 
 
 def last_bit(values: NDArray[Any]) -> FloatArray:
-    """The place of the last bit of each number that is set: 1.0 gives 0, 0.75 gives -2.
+    """The position of the last set bit of each number: 1.0 gives 0, 0.75 gives -2.
+
+    Parameters
+    ----------
+    values
+        The numbers.
+
+    Returns
+    -------
+    array
+        One position for each number.
 
     Examples
     --------
@@ -55,29 +65,29 @@ def numbers(
     name: str = "last bits",
     progress: bool = False,
 ) -> Finding:
-    """Attack the last bits of a noisy number.
+    """Attack the low-order bits of a noisy number.
 
     Parameters
     ----------
     sampler
         ``sampler(true, size)`` releases the number ``true`` ``size`` times, each with fresh noise.
     claim
-        What is promised about two inputs for which the true number is 0 and ``value``.
+        The claim about two inputs for which the true number is 0 and ``value``.
     value
         The other true number.
     runs
-        Releases of each.
+        Number of releases of each of the two numbers.
     delta
-        Where epsilon is bounded; by default 0 for a pure claim, else 1e-6.
+        The delta at which epsilon is bounded; by default 0 for a pure claim, else 1e-6.
     possible
-        ``possible(output, true)``: whether any state of the generator can lead from the true number
-        to this output, if that can be told. Where it cannot, the output is impossible in that world.
+        ``possible(output, true)`` says whether any state of the generator leads from the true number to this output.
+        An output for which none does is impossible in that world.
     false_alarm
-        As for :func:`reticent.audit.mechanism`.
+        Upper bound on the probability that the result exceeds the true epsilon.
     name : str
-        What the line is called.
+        Name for printing.
     progress : bool
-        Whether to show a progress line.
+        Whether to show the progress on standard error.
 
     Returns
     -------
@@ -124,7 +134,17 @@ def _possible(
 
 
 def grid(outputs: Any) -> float:
-    """The largest power of two that all outputs are multiples of; 0 for none at all.
+    """The largest power of two of which all outputs are multiples; 0 if there is none.
+
+    Parameters
+    ----------
+    outputs
+        The outputs.
+
+    Returns
+    -------
+    float
+        The power of two.
 
     Examples
     --------

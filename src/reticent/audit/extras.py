@@ -26,9 +26,9 @@ Attack = tuple[str, str, Callable[[float], Finding]]
 
 
 def last_bits() -> Iterator[Attack]:
-    """The last bits of single totals on the lattice, at such epsilons as floating point fails at.
+    """Attacks on the last bits of single totals on the lattice, at epsilons at which floating-point noise fails.
 
-    Whether the attack would see anything is shown beside it: the same total in floating point has to be refuted.
+    As a control, the same attack has to refute the same total in floating point.
     """
     for noise, budget in (("laplace", Budget(0.1)), ("gaussian", Budget(1.0, 1e-6))):
 
@@ -47,7 +47,7 @@ def last_bits() -> Iterator[Attack]:
 
 
 def _single(noise: str, budget: Budget, precision: str, value: float, size: int) -> Any:
-    """Many totals of one record each."""
+    """Release many totals of one record each."""
     alone = sums.IndependentMechanism(1, 1, budget=budget, noise=noise, noise_precision=precision)
     return sums.RunningTotal(side_by_side(alone, size)).add(np.full(size, value))
 
@@ -82,11 +82,11 @@ def many_canaries() -> Iterator[Attack]:
         )
 
     def steps(decisions: Any) -> Any:
-        # the decision is minus the noisy total; what the canary's own step added to it
+        # the decision is minus the noisy total; the score is what the canary's own step added to it
         moves = np.diff(np.vstack([np.zeros(decisions.shape[1]), decisions]), axis=0)
         return -np.diagonal(moves)
 
-    # a hinge is as steep as it can be where nothing is known yet; a logistic loss is half as steep there
+    # at the first decision a hinge has its largest slope, a logistic loss only half of its own
     def classifier(included: Any) -> PrivateLinearSVC:
         model = PrivateLinearSVC(
             epsilon=8.0, delta=1e-6, classes=[-1, 1], fit_intercept=False, regularizer=1000.0
@@ -117,7 +117,7 @@ def many_canaries() -> Iterator[Attack]:
 
 
 def _diagonal(included: Any) -> Any:
-    """A canary in each coordinate; one that is out is the null record."""
+    """A canary in each coordinate; one that is left out is the null record."""
     rows = sparse.csr_matrix(sparse.diags(included.astype(float)))
     rows.eliminate_zeros()
     return rows

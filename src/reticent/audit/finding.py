@@ -29,7 +29,7 @@ from reticent.privacy import (
 )
 
 POWER = 0.5
-"""A line that reaches less of its claim says so in place of 'holds'."""
+"""A line that reaches less than this share of its claim says "no power" instead of "holds"."""
 
 
 def as_curve(claim: Guarantee | Curve | float | None) -> Curve | None:
@@ -74,16 +74,16 @@ def part_of(claim: Curve, share: float) -> Curve | None:
 
 
 def epsilon_of_part(claim: Curve, share: float, delta: float) -> float:
-    """The epsilon at delta of so much of a claim; where its parts are unknown, of its epsilon."""
+    """The epsilon at delta of this share of a claim; a share of the claim's epsilon if its parts are unknown."""
     part = part_of(claim, share)
     return share * claim.epsilon(delta) if part is None else part.epsilon(delta)
 
 
 @dataclass(frozen=True)
 class Roc:
-    """Share of false alarms and of misses of an attacker, for every threshold, and their band.
+    """An attacker's shares of false alarms and of misses for every threshold, with a confidence band.
 
-    ``half_width`` is how far each share may be off anywhere, but for the false-alarm probability.
+    ``half_width`` is the largest error of each share at any threshold, except with the false-alarm probability.
     """
 
     false_alarms: FloatArray
@@ -102,6 +102,8 @@ class Finding:
     epsilon
         Lower bound on epsilon at ``delta``; larger than the truth with probability at most ``false_alarm``. Infinite if
         the noise repeats itself. For a Gaussian claim it includes what ``gdp`` implies.
+    delta
+        The delta at which epsilon is bounded.
     gdp
         Lower bound on the mu of Gaussian differential privacy; None if it was not computed.
     claim
@@ -117,8 +119,8 @@ class Finding:
     roc
         The measured trade-off, for :meth:`plot`.
     control
-        For attacks that reach all of a claim or nothing: a fault that the same attack was seen to refute. The share of
-        the claim that was reached then says nothing about power.
+        For attacks that reach either all of a claim or nothing: a fault that the same attack refuted. The reached share
+        of the claim then says nothing about power.
     """
 
     name: str
@@ -135,7 +137,7 @@ class Finding:
 
     @functools.cached_property
     def claimed(self) -> float | None:
-        """The epsilon that was claimed at ``delta``."""
+        """The claimed epsilon at ``delta``; None if there was no claim."""
         return None if self.claim is None else self.claim.epsilon(self.delta)
 
     @property
@@ -145,7 +147,7 @@ class Finding:
 
     @property
     def tightness(self) -> float | None:
-        """The bound relative to the claim; None if that says nothing."""
+        """The bound relative to the claim; None if there was no claim or the ratio is meaningless."""
         claimed = self.claimed
         if self.control or claimed is None or claimed == 0.0 or math.isinf(claimed):
             return None
@@ -153,17 +155,17 @@ class Finding:
 
     @property
     def fault(self) -> float:
-        """About the least fault that would be noticed: noise divided by this; infinite where nothing would be.
+        """Approximately the smallest divisor of the noise that would be noticed; infinite if none would be.
 
-        The bound on epsilon, or on mu where the claim is Gaussian, grows at least in proportion as noise shrinks.
+        The bound on epsilon, or on mu if the claim is Gaussian, grows at least in proportion as noise shrinks.
         """
-        promised = None if self.claim is None else self.claim.gdp
-        share = self.gdp / promised if self.gdp and promised else self.tightness
+        stated = None if self.claim is None else self.claim.gdp
+        share = self.gdp / stated if self.gdp and stated else self.tightness
         return 1.0 / share if share else math.inf
 
     @property
     def verdict(self) -> str:
-        """``"holds"``, ``"REFUTED"``, or ``"no power"`` where less than half of the claim was reached."""
+        """``"holds"``, ``"REFUTED"``, or ``"no power"`` if less than half of the claim was reached."""
         if not self.holds:
             return "REFUTED"
         return "holds" if self.tightness is None or self.tightness >= POWER else "no power"
@@ -189,7 +191,18 @@ class Finding:
         }  # fmt: skip
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the trade-off between false alarms and misses: claimed, and measured with its band."""
+        """Draw the trade-off between false alarms and misses: claimed, and measured with its band.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes; ``ax.figure.savefig(path)`` saves the figure.
+        """
         from reticent.plots.tradeoff import COARSE, FINE, claimed_misses, trade_off
 
         if self.roc is None:
@@ -197,7 +210,7 @@ class Finding:
         claims = {}
         if self.claim is not None:
             grid = np.linspace(0.0, 1.0, 401)
-            # compositions of unlike releases take long, and are drawn by fewer lines
+            # compositions of different kinds of releases are slow, so they are drawn with fewer points
             exact = self.claim.gdp is not None or self.claim.pure is not None
             lines = claimed_misses(self.claim.delta, grid, FINE if exact else COARSE)
             claims["claimed"] = (grid, lines)

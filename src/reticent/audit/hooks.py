@@ -32,16 +32,16 @@ from reticent.privacy import gaussian
 from reticent.sums import RunningTotal, on_demand, process
 from reticent.sums import mechanism as mechanisms
 
-_FIRST = 2**40  # numbers of the hooked sources: far from the seeds that anyone would give
-_AHEAD = 64  # numbers of noise drawn ahead of their use: all of them are recorded
+_FIRST = 2**40  # hooked sources are numbered from here on, far from any likely seed
+_AHEAD = 64  # how many numbers of noise are drawn in advance; all of them are recorded
 
 
 @dataclass
 class Draw:
     """One call of a sampler: a row of ``values`` has the scale of the same place in ``scales``.
 
-    ``whole`` where the values are whole lattice steps. A row of kind ``"gamma"`` is one vector of density proportional
-    to ``exp(-|x| / scale)``; the entries of the other kinds are independent.
+    ``whole`` says whether the values are whole lattice steps. A row of kind ``"gamma"`` is one vector with density
+    proportional to ``exp(-|x| / scale)``; the entries of the other kinds are independent.
     """
 
     kind: str
@@ -52,7 +52,7 @@ class Draw:
 
 @dataclass
 class Choice:
-    """One noisy selection: the scores and the scale that reached it, and what it chose."""
+    """One noisy selection: the scores and the scale that reached it, and the chosen index."""
 
     noise: str
     scores: FloatArray
@@ -62,7 +62,7 @@ class Choice:
 
 @dataclass
 class Tape:
-    """All that was drawn, in order, and all noisy vectors that left, in order."""
+    """Everything that was drawn, and all noisy vectors that were released, each in order."""
 
     draws: list[Draw] = field(default_factory=list)
     choices: list[Choice] = field(default_factory=list)
@@ -70,7 +70,7 @@ class Tape:
 
 
 Script = Callable[[int, Draw], FloatArray]
-"""From the number of a draw, and what was drawn, to what it shall be instead."""
+"""A function of the number of a draw and the values drawn, which returns the values to use instead."""
 
 
 @dataclass
@@ -92,7 +92,7 @@ class _Recorder:
         shape: tuple[int, int],
         place: bytes,
     ) -> None:
-        """Note a draw, and overwrite it where that is prescribed; ``place`` is where in its stream it was made."""
+        """Record a draw, and overwrite it if its values are prescribed; ``place`` is its position in its stream."""
         rows = out.reshape(shape)
         honest = rows.astype(np.float64).ravel()
         earlier = self.places.setdefault(place, (len(self.tape.draws), honest))
@@ -101,7 +101,7 @@ class _Recorder:
         if self.script is not None:
             wanted = np.asarray(self.script(len(self.tape.draws), made), dtype=np.float64)
             wanted = wanted.reshape(shape).copy()
-            if earlier[0] < len(self.tape.draws):  # the same noise once more
+            if earlier[0] < len(self.tape.draws):  # the same noise again
                 first = self.tape.draws[earlier[0]].values.ravel()
                 common = min(honest.size, first.size)
                 same = np.flatnonzero(honest[:common] == earlier[1][:common])
@@ -112,7 +112,7 @@ class _Recorder:
 
     @contextlib.contextmanager
     def inside(self) -> Iterator[bool]:
-        """Whether this is the outermost of nested calls, of which only that one counts."""
+        """Whether this is the outermost of nested calls; only that one counts."""
         self.depth += 1
         try:
             yield self.depth == 1
@@ -138,16 +138,16 @@ def listening(
     Parameters
     ----------
     script : callable, optional
-        What each draw shall be; by default what was drawn.
+        Prescribes the values of each draw; by default they stay as drawn.
     indices : sequence of int, optional
-        What each selection shall choose; by default what was chosen.
+        Prescribes the choice of each selection; by default it stays as chosen.
     words : callable, optional
-        Takes the place of ``Source.words``: ``words(count)`` for what is neither noise nor a selection, such as a
+        Replaces ``Source.words``: ``words(count)`` supplies randomness that is neither noise nor a selection, such as a
         Poisson sample.
     normals : bool
-        Whether ``Source.normals`` is noise, and not public randomness as in a bandit's directions.
+        Whether ``Source.normals`` is noise, and not public randomness such as a bandit's directions.
     numbered : bool
-        Whether sources without a seed are keyed by a counter, and not by themselves.
+        Whether sources without a seed are keyed by a counter, and not by the operating system.
     """
     tape = Tape()
     recorder = _Recorder(tape, script, indices)
@@ -174,7 +174,7 @@ def _put(target: Any, name: str, value: Any) -> None:
 def _patches(
     recorder: _Recorder, words: Callable[[int], NDArray[np.uint64]] | None, normals: bool
 ) -> list[tuple[Any, str, Any]]:
-    """What is put where; each wraps what it finds, so that a planted fault stays in place below it."""
+    """The patches to apply; each wraps what it finds, so that a planted fault stays in effect below it."""
     found: list[tuple[Any, str, Any]] = [(Source, "__init__", _numbered(recorder))]
     for kind in ("gaussian", "laplace", "gamma"):
         for target in (lattice, process.SAMPLERS, release._SAMPLERS):
@@ -182,7 +182,7 @@ def _patches(
     found.append((process, "_float_draws", _float_draws(recorder, process._float_draws)))
     found.append((release, "_float_noise", _float_noise(recorder, release._float_noise)))
     found.append((selection, "_select", _select(recorder, selection._select)))
-    # the kernels below the samplers: a scale counts as it reached them
+    # the kernels below the samplers, so that each scale is recorded as it reached them
     for target, kernel, places in (
         (lattice, "_gaussian_kernel", {"scales": 1}),
         (lattice, "_laplace_kernel", {"scales": 1}),
@@ -204,7 +204,7 @@ def _patches(
     ):
         found.append((owner, name, _leaving(recorder, getattr(owner, name))))
     found.append((OnlineLearner, "run", _played(recorder, OnlineLearner.run)))
-    # for speed alone: a mechanism is built anew for every run
+    # only for speed: a mechanism is built anew for every run
     found.append((gaussian, "mu", _remembered(gaussian.mu)))
     found += [(module, "_BLOCK", _AHEAD) for module in (mechanisms, schedules, on_demand)]
     return found
@@ -212,7 +212,7 @@ def _patches(
 
 @functools.lru_cache(maxsize=1)
 def _modules(loaded: int) -> list[Any]:
-    """The library's modules; looked up again whenever more are loaded."""
+    """The library's loaded modules; ``loaded`` is their number, so that the cache is renewed when more are loaded."""
     return [module for name, module in sys.modules.items() if name.startswith("reticent.")]
 
 
@@ -240,7 +240,7 @@ def _numbered(recorder: _Recorder) -> Any:
 
 
 def _place(source: Source) -> bytes:
-    """Where in which stream the next draw is made."""
+    """The stream, and the position in it, of the next draw."""
     source._ready()
     state = source._coarse.state["s"]
     return b"".join(np.asarray(state[name]).tobytes() for name in sorted(state))
@@ -310,7 +310,7 @@ def _select(recorder: _Recorder, honest: Any) -> Any:
 
 
 def _reaching(recorder: _Recorder, honest: Any, places: dict[str, int]) -> Any:
-    """Note some arguments of a kernel."""
+    """Wrap a kernel so that some of its arguments are recorded."""
 
     def call(*arguments: Any) -> Any:
         recorder.reached.update({name: np.copy(arguments[at]) for name, at in places.items()})
@@ -320,7 +320,7 @@ def _reaching(recorder: _Recorder, honest: Any, places: dict[str, int]) -> Any:
 
 
 def _leaving(recorder: _Recorder, honest: Any) -> Any:
-    """Note what a function returns, unless it was called by another one that is noted."""
+    """Wrap a function so that its result is recorded, unless another recorded function called it."""
     nested = [0]
 
     def call(*arguments: Any, **more: Any) -> Any:

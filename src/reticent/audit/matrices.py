@@ -24,23 +24,23 @@ from reticent.checks import FloatArray
 from reticent.sums import Mechanism
 
 _LARGE = 2.0**18
-"""Unit draws are this much larger than real ones, so that the lattice hides nothing."""
+"""Factor by which unit draws exceed real ones, so that rounding to the lattice is negligible."""
 
 
 @dataclass(frozen=True)
 class Mix:
-    """Weights of the unit draws in each total (``matrix``) and the scale of each draw."""
+    """The weights of the unit draws in each total (``matrix``), and the scale of each draw."""
 
     matrix: FloatArray
     scales: FloatArray
 
     @property
     def scaled(self) -> FloatArray:
-        """Weights of draws that are scaled to 1."""
+        """The weights of draws that are scaled to 1."""
         return self.matrix * self.scales
 
     def covariance(self, variance: float = 1.0) -> FloatArray:
-        """Of the totals, for draws of this variance at scale 1."""
+        """The covariance of the totals, for draws of this variance at scale 1."""
         return variance * self.scaled @ self.scaled.T
 
 
@@ -74,7 +74,7 @@ def worst_gaussian(found: Mix, window: int | None) -> tuple[float, int]:
     """The largest exact mu for sensitivity 1, and the record that attains it."""
     n = len(found.matrix)
     lower = _lower(found.scaled)
-    # The innovations of the first totals do not change when more are seen.
+    # The innovations of the first totals do not change when more totals are seen.
     innovations = solve_triangular(lower, np.tril(np.ones((n, n))), lower=True)
     squares = np.cumsum(innovations**2, axis=0)
     ends = np.arange(n) if window is None else np.minimum(n - 1, np.arange(n) + window - 1)

@@ -29,11 +29,11 @@ from reticent.noise import Source
 from reticent.privacy import Guarantee
 
 TOLERANCE = 1e-3
-"""Of epsilon: what interpolation and numeric integration may be off by."""
+"""Relative tolerance on epsilon for interpolation and numeric integration."""
 
 _DELTAS = (1e-6, 1e-3, 0.1)
-_LARGE = 1e-2  # of the largest response: what belongs to the linear terms, and what to the cover
-_REACH = {"gaussian": 9.0, "gamma": 30.0}  # in scales
+_LARGE = 1e-2  # a draw is a linear term if its response exceeds this share of the largest, otherwise final noise
+_REACH = {"gaussian": 9.0, "gamma": 30.0}  # half-width of the grid, in scales
 _POINTS = {"gaussian": 109, "gamma": 241}
 _PLANE = 23
 _JOINT = 61
@@ -41,7 +41,7 @@ _JOINT = 61
 
 @dataclass(frozen=True)
 class _Noise:
-    """Which draws are the linear terms, and of which kind they are."""
+    """The draws that are linear terms, and the kind of their noise."""
 
     kind: str
     terms: NDArray[np.int64]
@@ -54,19 +54,24 @@ def minimiser(
     *,
     plane: bool = False,
 ) -> Exact:
-    """The worst hockey stick of perturbed minimisers over some pairs, against the claim at several deltas.
+    """The worst hockey stick of perturbed minimisers over some pairs, compared with the claim at several deltas.
 
     Parameters
     ----------
     name : str
-        For what is printed.
+        Name for printing.
     run : callable
         ``run(data, source)``; its output has one number for each linear term (several problems of one dimension), or
         with ``plane`` the two coordinates of one problem.
     pairs : iterable of Pair
         The neighbours to try.
     plane : bool
-        Whether the two outputs are the coordinates of one problem, which then is integrated over the plane.
+        Whether the two outputs are the coordinates of one problem, whose densities are integrated over the plane.
+
+    Returns
+    -------
+    Exact
+        The result for the worst pair.
     """
     worst: Exact | None = None
     tried = 0
@@ -84,8 +89,8 @@ def _compare(name: str, run: Any, pair: Pair, plane: bool) -> Exact:
     with np.errstate(all="ignore"):
         base = machine.play(pair.data)
     assert base.guarantee is not None
-    promised = base.guarantee
-    claim = promised.curve if isinstance(promised, Guarantee) else promised
+    stated = base.guarantee
+    claim = stated.curve if isinstance(stated, Guarantee) else stated
     pure = claim.pure is not None
     noise, leak = _roles(machine, pair, base)
     if leak:
@@ -138,7 +143,7 @@ def _compare(name: str, run: Any, pair: Pair, plane: bool) -> Exact:
 
 
 Law = tuple[FloatArray, FloatArray, FloatArray]
-"""Log-density, log-ratio and weights of integration."""
+"""Log-density, log-ratio and integration weights."""
 
 
 def _stick(law: Law, epsilon: float) -> float:
@@ -147,7 +152,7 @@ def _stick(law: Law, epsilon: float) -> float:
 
 
 def _roles(machine: Machine, pair: Pair, base: Any) -> tuple[_Noise, str]:
-    """Which draws are linear terms; and a sentence if some are missing or shared, or if nothing covers the output."""
+    """The draws that are linear terms; and a sentence if some are missing or shared, or if there is no final noise."""
     values = [draw.values for draw in base.tape.draws]
     if not values:
         return _Noise("gaussian", np.empty(0, np.int64)), "no noise was drawn"
@@ -159,11 +164,11 @@ def _roles(machine: Machine, pair: Pair, base: Any) -> tuple[_Noise, str]:
     if _rank(response[:, large]) < outputs:
         return _Noise(kind, where[large]), "one random term is used for more than one output"
     if _rank(response[:, ~large]) < outputs:
-        return _Noise(kind, where[large]), "the minimiser leaves without noise of its own"
+        return _Noise(kind, where[large]), "the minimiser is released without final noise"
     if all(draw.whole for draw in base.tape.draws) and not machine.same_bits(
         pair, silent, base, values, (where[~large], response[:, ~large])
     ):
-        return _Noise(kind, where[large]), "the last bits of what leaves depend on the record"
+        return _Noise(kind, where[large]), "the last bits of the output depend on the record"
     return _Noise(kind, where[large]), ""
 
 
@@ -176,7 +181,7 @@ def _rank(columns: FloatArray) -> int:
 def _on_the_line(
     grid: FloatArray, mine: FloatArray, other: FloatArray, kind: str
 ) -> Callable[[float], Law]:
-    """The law of one number, or of several independent ones, with noise divided by a factor."""
+    """The law of one number, or of several independent ones, as a function of the divisor of the noise."""
     density = densities.normal_log_density if kind == "gaussian" else densities.laplace_log_density
     matched = [densities.carried(grid, -mine[:, k], -other[:, k]) for k in range(mine.shape[1])]
 
@@ -191,7 +196,7 @@ def _on_the_line(
         ]
         if len(ratios) == 1:
             return density(units), ratios[0], np.full(units.size, units[1] - units[0])
-        # several problems, each with noise of its own: the logarithms add up
+        # for several problems with independent noise the logarithms add up
         if kind != "gaussian":
             total = np.array([sum(np.nanmax(np.abs(ratio)) for ratio in ratios)])
             return np.zeros(1), total, np.ones(1)
@@ -206,7 +211,7 @@ def _on_the_line(
 
 
 def _in_the_plane(grid: FloatArray, mine: FloatArray, other: FloatArray) -> Callable[[float], Law]:
-    """The law of one point of the plane, with noise divided by a factor."""
+    """The law of one point of the plane, as a function of the divisor of the noise."""
     fine = np.linspace(-6.0, 6.0, 121)
     match = densities.carried_in_the_plane(grid, fine, mine, other)
 

@@ -32,7 +32,7 @@ _FAR = 5.0  # values are in [-1, 1]
 # All other values are in the middle of the range. An attacker who knows them, and the directions, could
 # subtract what they add to a batch; so they add nothing.
 _ORDINARY = 0.0
-_SMALL = 1e-3  # a step so small that no decision comes near the end of the set
+_SMALL = 1e-3  # a step so small that no decision comes near the border of the set
 _EPOCHS = (256, 768)  # the first plays of the second epoch and of the third
 
 
@@ -45,8 +45,8 @@ def _first(point: FloatArray) -> float:
 
 
 def restart(learner: bandit.Bandit) -> None:
-    """Start a learner over with fresh noise, as a new one would; far quicker than building it."""
-    learner._begin()  # first: after several epochs it makes the first one's total again
+    """Restart a learner with fresh noise, which is far quicker than building a new one."""
+    learner._begin()  # comes first: after several epochs it makes the total of the first epoch again
     again(learner.total)
 
 
@@ -56,7 +56,7 @@ def played(
     looks: tuple[int, ...],
     see: Callable[[FloatArray], float],
 ) -> list[float]:
-    """One run: what the decisions at some plays say of the totals behind them."""
+    """One run: the totals that can be read from the decisions at some plays."""
     value, when = world
     first = learner.ask()
     side, done = math.copysign(1.0, see(first)), 1
@@ -87,7 +87,7 @@ def bandit_pair(
     late: int = 0,
     **options: Any,
 ) -> Pair:
-    """The worst case of a bandit: each play a round of its own, or without a horizon each epoch.
+    """The worst case of a bandit: each play is a round of its own, or without a horizon each epoch is.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def bandit_pair(
         step=_SMALL,
         **options,
     )
-    # the decisions before these answer to no record
+    # earlier decisions depend on no record
     looks = _EPOCHS if horizon is None else tuple(range(2 if learner.stale else 1, horizon))
 
     def run(world: World, size: int) -> FloatArray:
@@ -122,14 +122,14 @@ def bandit_pair(
         delta=delta,
         statistic=_statistics(learner, len(looks)),
         batch=1000,
-        why="the value of the first play is as far from the middle of its range as counts, or not there",
+        why="the value of the first play is as far from the middle of its range as can count, or missing",
         subject=learner,
         selection=0.15 if learner.guarantee.gdp and horizon is not None else 0.35,
     )
 
 
 def _statistics(learner: bandit.Bandit, looks: int) -> list[Statistic]:
-    """The likelihood ratio where it is known, and a learnt score: totals show up with a minus sign."""
+    """The likelihood ratio where it is known, and a learnt score; totals appear with a minus sign."""
     if learner.horizon is None or not learner.guarantee.gdp:
         return [Fisher()]
     covariance = matrices.mix(learner.total.mechanism, looks).covariance()
@@ -168,7 +168,7 @@ _register(
     {"neighbours": "replace", "late": 1},
     epsilon=8.0,
 )
-# in one dimension Gamma noise is Laplace noise, made by other means
+# in one dimension Gamma noise is Laplace noise, drawn by another method
 for _noise in ("laplace", "gamma"):
     _register(
         f"bandit-{_noise}",

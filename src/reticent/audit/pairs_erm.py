@@ -35,7 +35,7 @@ def canary_pair(
     neighbours: str = "zero-out",
     width: int = 1000,
 ) -> Pair:
-    """The worst case of a solver with Gaussian noise: ``fit(X, y, budget)`` on one record a coordinate."""
+    """The worst case of a solver with Gaussian noise: ``fit(X, y, budget)`` on one record per coordinate."""
     budget = Budget(epsilon, delta, neighbours)
 
     def solve(world: float, size: int) -> erm.Fit:
@@ -52,7 +52,7 @@ def canary_pair(
         claim=example.guarantee,
         delta=delta,
         batch=width,
-        why="each coordinate has a record of its own, as long as allowed, or blanked, or turned round",
+        why="each coordinate has a record of its own, as long as allowed, or blanked, or reversed",
         subject=example,
         selection=0.2,
     )

@@ -1,8 +1,8 @@
 """Worst cases of the online learners.
 
 Linear losses attain every sensitivity: the gradient of a record is the record itself, wherever the decision is. For
-leaders over a running total the coordinates of a box are independent, so that many runs are made side by side as in
-:mod:`reticent.audit.pairs_sums`; the other learners are restarted or constructed again for each run.
+leaders over a running total the coordinates of a box are independent, so many runs are made side by side, as
+:mod:`reticent.audit.pairs_sums` explains; the other learners are restarted or constructed again for each run.
 
 The outputs of a learner are all of its decisions together, not only the last one.
 """
@@ -25,15 +25,15 @@ from reticent.privacy import Budget
 
 World = tuple[FloatArray, FloatArray | None, NDArray[np.bool_]]
 
-_FAR = 1e9  # a set so large that no decision is ever cut off
-_LARGE = 1e3  # the same where rounding errors that grow with the set are part of the sensitivity
+_FAR = 1e9  # a set so large that no decision reaches its border
+_LARGE = 1e3  # a smaller one, for learners whose sensitivity includes rounding errors that grow with the set
 _OVERLONG = 3.0
 _RUNS = 20_000
 BOTH = ({"neighbours": "zero-out"}, {"neighbours": "replace"})
 
 
 def restart(learner: Any) -> None:
-    """Start a leader over with fresh noise, as a new one would; far quicker than building it."""
+    """Restart a leader with fresh noise, which is far quicker than building a new one."""
     again(learner.total)
     learner._begin()
 
@@ -47,7 +47,7 @@ def learner_pair(
     delta: float,
     why: str,
 ) -> Pair:
-    """The worst case of a learner that is run on records: features, labels, and which are there."""
+    """The worst case of a learner that is run on records: features, labels, and which records are present."""
     kept = build()
     leads = hasattr(kept, "total")
 
@@ -90,7 +90,7 @@ def leader_pair(
     horizon: int = 8,
     record: int = 0,
 ) -> Pair:
-    """The worst case of a leader over a running total, many runs side by side.
+    """The worst case of a leader over a running total, with many runs side by side.
 
     ``make(dim, budget=, horizon=, lipschitz=, total=)`` builds the learner.
     """
@@ -118,7 +118,7 @@ def leader_pair(
         delta=delta,
         statistic=Fisher(),
         batch=_RUNS,
-        why=f"the gradient of step {record + 1} is null, or as long as allowed; {end} decisions are seen",
+        why=f"the gradient of step {record + 1} is zero, or as long as allowed; {end} decisions are seen",
         subject=ordinary,
         selection=0.3,
     )
@@ -147,7 +147,7 @@ def approximate_leader(**changes: Any) -> Pair:
 def _linear_worlds(
     dim: int, horizon: int, neighbours: str, norm: float = 1.0
 ) -> tuple[World, World]:
-    """A first record of full length, and the null record or its opposite."""
+    """Two streams: their first record is one of full length, and the null record or its opposite."""
     X = np.zeros((horizon, dim))
     X[:, -1] = 0.25 * norm * np.cos(np.arange(horizon))
     there = np.ones(horizon, dtype=bool)
@@ -177,7 +177,7 @@ def _records(
         lambda: make(dim, budget=budget, horizon=horizon),
         *worlds,
         delta=delta,
-        why="the first record is as long as allowed, or not there, or turned round",
+        why="the first record is as long as allowed, or blanked, or reversed",
     )
 
 
@@ -240,7 +240,7 @@ def quadratic_leader(
     window: int | None = None,
     horizon: int = 4,
 ) -> Pair:
-    """Two records at the angle at which replacing one by the other moves both totals most."""
+    """The quadratic leader: two records at the angle at which replacing one by the other moves both totals most."""
     budget = Budget(epsilon, delta, neighbours, window)
 
     def build() -> online.OnlineLearner:

@@ -44,15 +44,15 @@ def selection_pair(
     Parameters
     ----------
     candidates
-        How many there are.
+        Number of candidates.
     share
-        How often the candidate that gains is chosen beforehand, about.
+        Approximate probability with which the candidate that gains is selected in the first world.
     """
     budget = Budget(epsilon, delta, neighbours)
     given: dict[str, Any] = {"sensitivity": sensitivity, "budget": budget, "monotone": monotone}
     if noise != "gumbel":
         given["noise"] = noise
-    # neighbours decide how far a score may move; here that is `sensitivity` under either relation
+    # the relation determines how far a score may move; here that is `sensitivity` under either
     choice = _CHOOSERS[noise](np.zeros(candidates), **given, source=Source())
     pure = choice.guarantee.pure
     assert pure is not None
@@ -77,7 +77,7 @@ def selection_pair(
         claim=choice.guarantee,
         delta=delta,
         batch=5000,
-        why="a candidate that is seldom chosen gains while all others lose",
+        why="a rarely chosen candidate gains while all others lose",
         subject=choice,
         selection=0.2,
     )

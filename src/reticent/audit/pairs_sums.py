@@ -30,7 +30,7 @@ from reticent.state.lease import Lease
 
 _OVERLONG = 3.0
 _GAMMA_DIM = 2
-_NUMBERS = 2_000_000  # numbers of output held at a time
+_NUMBERS = 2_000_000  # largest number of output values in memory at a time
 
 
 def side_by_side(mechanism: sums.Mechanism, count: int) -> sums.Mechanism:
@@ -42,7 +42,7 @@ def side_by_side(mechanism: sums.Mechanism, count: int) -> sums.Mechanism:
 
 
 def again(total: sums.RunningTotal) -> None:
-    """Start a total over with fresh noise, as a new one would; far quicker than building it."""
+    """Restart a total with fresh noise, which is far quicker than building a new one."""
     total._lease = Lease()
     total._begin()
 
@@ -66,11 +66,11 @@ def total_pair(
     Parameters
     ----------
     horizon
-        Of the total.
+        Horizon of the total.
     steps
-        How many totals are looked at, for a total without a horizon.
+        Number of totals that the attacker sees, for a total without a horizon.
     record
-        When the record enters, counted from 0; by default where it is hardest to hide.
+        Step at which the record enters, counted from 0; by default the one at which it is hardest to hide.
     """
     noise = options.get("noise", "gaussian")
     pure = noise != "gaussian"
@@ -82,7 +82,7 @@ def total_pair(
     tau = _hardest(found, pure, window) if record is None else record
     end = seen if window is None else min(seen, tau + window)
     found = matrices.Mix(found.matrix[:end], found.scales)
-    # the others' contributions do not matter; they are there so that the total is not trivial
+    # the other contributions do not matter; they only make the total less trivial
     background = 0.25 * norm * np.cos(np.arange(end))
     background[tau] = 0.0
     world_a = 0.0 if neighbours == "zero-out" else -_OVERLONG * norm
@@ -121,7 +121,7 @@ def _hardest(found: matrices.Mix, pure: bool, window: int | None) -> int:
 def _statistics(
     found: matrices.Mix, center: FloatArray, shift: FloatArray, pure: bool, dim: int
 ) -> list[Statistic]:
-    """The likelihood ratio where it is known, and a learnt score in case the noise is not as designed."""
+    """The likelihood ratio if it is known, and a learnt score in case the noise is not as designed."""
     used = np.flatnonzero(np.any(found.matrix != 0.0, axis=0))
     if not pure:
         return [GaussianRatio(shift, found.covariance()), Fisher()]
@@ -179,8 +179,8 @@ def _register(name: str, kind: type[sums.Mechanism], *more: dict[str, Any], **op
 
 
 for _noise in ("gaussian", "laplace", "gamma"):
-    # Runs of Gamma noise are made one by one, and where there are more draws than totals the best score is not known:
-    # at a larger epsilon, and over fewer totals, fewer runs show something.
+    # Gamma noise is run once per output, and if there are more draws than totals the best score is not known. At a
+    # larger epsilon, and over fewer totals, fewer runs suffice.
     _pure = _noise != "gaussian"
     _level = {"noise": _noise, "epsilon": 4.0 if _noise == "gamma" else 1.0}
     _register(
@@ -191,8 +191,8 @@ for _noise in ("gaussian", "laplace", "gamma"):
     _register(f"tree-{_noise}-honaker", sums.TreeMechanism, **_honaker, estimator="honaker")
     _plain = _level | {"horizon": 4 if _noise == "gamma" else 8}
     _register(f"tree-{_noise}-plain", sums.TreeMechanism, **_plain, estimator="plain")
-    # An endless total draws far ahead, which is a waste where runs are made one by one. Beside the
-    # worst record, some that enter later, while others expire.
+    # An endless total draws far ahead, which is wasteful if runs are made one by one. Besides the worst record, some
+    # variants take one that enters later, while others expire.
     _late = ((4, 3), (3, 2)) if _pure else ((6, 4), (8, 6))
     _register(
         f"window-tree-{_noise}",
@@ -204,6 +204,6 @@ for _noise in ("gaussian", "laplace", "gamma"):
     )
 _register("correlated", sums.CorrelatedMechanism, {"objective": "mean"}, horizon=16)
 _register("correlated-window", sums.CorrelatedMechanism, {"record": 9}, horizon=None, window=8)
-# An epoch of its own promises less than all of them: long ones come closest.
+# A single epoch reveals less than the guarantee of all epochs allows; long epochs come closest.
 _register("tree-epochs", sums.TreeMechanism, horizon=None, steps=64, epsilon=4.0)
 _register("correlated-epochs", sums.CorrelatedMechanism, horizon=None, steps=64, epsilon=4.0)

@@ -21,7 +21,7 @@ from reticent.checks import FloatArray
 from reticent.privacy import Budget, Entry, Guarantee, Ledger
 from reticent.vertical import Party, Plan, messages
 from reticent.vertical.messages import AskLabels, Choice, Fetch, Sketch, Step
-from reticent.vertical.plan import Terms, promise
+from reticent.vertical.plan import Terms, guarantee_of
 
 _OVERLONG = 3.0
 _KEY = bytes(16)
@@ -30,7 +30,7 @@ BOTH = ({"neighbours": "zero-out"}, {"neighbours": "replace"})
 
 
 class _Generous(Ledger):
-    """Pays for everything without a look: what is attacked is the messages, not the accounts."""
+    """A ledger that accepts every charge, because the messages are attacked and not the accounting."""
 
     def spend(self, guarantee: Guarantee, what: str) -> Entry:
         return Entry(what, guarantee, "")
@@ -52,7 +52,7 @@ def _open(party: Party, plan: Plan) -> None:
 
 
 def label_pair(name: str, *, neighbours: str = "zero-out", delta: float = 1e-6) -> Pair:
-    """One request for the labels, unsketched: each entry is a record of its own."""
+    """The worst case of a request for the labels without a sketch: each entry is a record of its own."""
 
     def plan(size: int) -> Plan:
         return Plan(rows=size, rounds=0, columns=0, clip=2.0, selection_scale=1.0, sketch_scale=1.0,
@@ -72,16 +72,16 @@ def label_pair(name: str, *, neighbours: str = "zero-out", delta: float = 1e-6) 
         answer: Sketch = _ask(party, 2, AskLabels(run=bytes(16), sequence=2))
         return answer.sketch
 
-    claim = promise(plan(1000), Terms(neighbours=neighbours))
+    claim = guarantee_of(plan(1000), Terms(neighbours=neighbours))
     return Pair(
         name, run, _blank(neighbours), _OVERLONG, claim=claim, delta=delta, batch=1000,
-        why="every record's label is as large as allowed, or blanked, or turned round",
+        why="every record's label is as large as allowed, or blanked, or reversed",
         subject=claim, selection=0.2,
     )  # fmt: skip
 
 
 def _transcript(world: float, place: int, budget: Budget, plan: Plan, rounds: int) -> list[float]:
-    """All that one party says to a coordinator that pushes the second record to its clip."""
+    """Everything that one party sends to a coordinator that pushes the second record to its clip."""
     X = np.zeros((2, 2))
     X[1] = (world, -world)
     party = Party(
@@ -116,14 +116,14 @@ def hostile_pair(
     delta: float = 1e-3,
     rounds: int = 2,
 ) -> Pair:
-    """Everything that honest parties say, where all others are against them.
+    """The worst case of honest parties when everybody else colludes.
 
-    A run takes milliseconds, so that there are few of them: values and sketches have little noise, and show with few
-    runs what a mixed claim would hide in its many choices. Those have white-box lines.
+    A run takes milliseconds, so there can be only few. The plan therefore has few choices, and values and sketches with
+    little noise, which few runs can distinguish; white-box lines cover the choices.
     """
     terms = Terms(neighbours=neighbours)
     moved = terms.moved(1.0)
-    scale = math.sqrt(parties) * moved  # as much noise in all, whoever adds it
+    scale = math.sqrt(parties) * moved  # the same noise in total for any number of parties
     plan = Plan(
         rows=2,
         rounds=rounds,
@@ -134,13 +134,13 @@ def hostile_pair(
         sketch_scale=0.5 * scale,
         sketch_size=2,
     )
-    claim = promise(plan, terms)
+    claim = guarantee_of(plan, terms)
     for _ in range(parties - 1):
-        claim = claim + promise(plan, terms)
+        claim = claim + guarantee_of(plan, terms)
     budget = Budget(_PLENTY, delta, neighbours)
 
-    # The logarithm of the likelihood ratio, up to a constant: a choice says twice clip / scale, a
-    # Gaussian its shift over its variance.
+    # The logarithm of the likelihood ratio, up to a constant: a choice contributes twice clip / scale, a
+    # Gaussian number its shift over its variance.
     choice, value = (
         plan.clip * moved / plan.selection_scale,
         plan.clip * moved / plan.value_scale**2,
@@ -155,7 +155,7 @@ def hostile_pair(
 
     return Pair(
         name, run, _blank(neighbours), _OVERLONG, claim=claim, delta=delta,
-        why="a row as long as allowed whose slope is pushed to its clip, or blanked, or turned",
+        why="a row as long as allowed whose slope is pushed to its clip, or blanked, or reversed",
         subject=claim, selection=0.2, statistic=statistic,
     )  # fmt: skip
 

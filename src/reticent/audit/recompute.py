@@ -46,14 +46,27 @@ _PROGRAMMES = 24
 class Recomputed:
     """One number, claimed and recomputed.
 
-    ``kind`` says what the recomputed value is: the exact value, a value that some neighbours attain (the claim must not
-    be below it), or a proved bound (the claim need not be above it).
+    Attributes
+    ----------
+    what
+        Name of the number.
+    claimed
+        The claimed value.
+    recomputed
+        The recomputed value.
+    method
+        How it was recomputed.
+    kind
+        What the recomputed value is: ``"truth"``, the exact value; ``"attained"``, a value that some neighbours attain
+        (the claim must not be below it); or ``"bound"``, a proved bound (the claim need not be above it).
+    tolerance
+        Relative difference that is put down to rounding.
     """
 
     what: str
     claimed: float
     recomputed: float
-    road: str
+    method: str
     kind: str = "truth"
     tolerance: float = 1e-6
 
@@ -70,12 +83,20 @@ class Recomputed:
     def __str__(self) -> str:
         sign = {"truth": "=", "attained": ">=", "bound": "<="}[self.kind]
         verdict = "agrees" if self.agrees else "DISAGREES"
-        return f"{self.what}: claimed {self.claimed:.6g}, {self.road} {sign} {self.recomputed:.6g}, {verdict}"
+        return f"{self.what}: claimed {self.claimed:.6g}, {self.method} {sign} {self.recomputed:.6g}, {verdict}"
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Everything about a guarantee that could be recomputed."""
+    """Everything about a guarantee that could be recomputed.
+
+    Attributes
+    ----------
+    rows
+        The recomputed numbers.
+    skipped
+        What could not be recomputed, and why.
+    """
 
     rows: tuple[Recomputed, ...]
     skipped: tuple[str, ...] = ()
@@ -87,7 +108,7 @@ class Agreement:
 
     @property
     def epsilon(self) -> float | None:
-        """The first recomputed epsilon: of the noise itself where it was looked at, else of the curve."""
+        """The first recomputed epsilon: that of the noise itself if it was examined, else that of the curve."""
         return next((row.recomputed for row in self.rows if row.what.startswith("epsilon")), None)
 
     def __str__(self) -> str:
@@ -142,16 +163,16 @@ def guarantee(subject: Any, *, delta: float = 1e-6, steps: int | None = None) ->
 def _curve(subject: Any) -> Curve:
     if isinstance(subject, Curve):
         return subject
-    promised = subject if isinstance(subject, Guarantee) else getattr(subject, "guarantee", None)
-    if not isinstance(promised, Guarantee):
+    stated = subject if isinstance(subject, Guarantee) else getattr(subject, "guarantee", None)
+    if not isinstance(stated, Guarantee):
         raise TypeError(
             f"subject must be a guarantee, a curve, or an object that has a guarantee, got {subject!r}"
         )
-    return promised.curve
+    return stated.curve
 
 
 def _totals(subject: Any) -> list[RunningTotal]:
-    """The running totals that an object is or keeps."""
+    """The running totals that an object is or contains."""
     if isinstance(subject, RunningTotal):
         return [subject]
     if isinstance(subject, Guarantee | Curve):
@@ -172,21 +193,21 @@ def _of_total(total: RunningTotal, delta: float, steps: int | None) -> Iterator[
         looked = min(natural, most, natural if steps is None else integer(steps, "steps", low=1))
         found = matrices.mix(total.mechanism, looked, length)
         if total.noise == "gaussian":
-            # fewer totals than there will be show less of a record: attained, but not the truth
+            # fewer totals than there will be reveal less of a record: the value is attained, but may be too small
             whole = looked == length or (window is not None and looked >= 2 * window)
             kind = "truth" if whole and _tight(total) else "attained"
             value = reach * matrices.worst_gaussian(found, window)[0]
-            road = f"linear algebra over {looked} totals"
+            method = f"linear algebra over {looked} totals"
             claimed = total.guarantee.gdp
             assert claimed is not None
-            # the claim allows for rounding to the lattice, some millionths
-            yield Recomputed(f"mu of {name}", claimed, value, road, kind, 1e-5)
+            # the claim includes rounding to the lattice, which adds some millionths
+            yield Recomputed(f"mu of {name}", claimed, value, method, kind, 1e-5)
             if delta > 0.0:
                 yield Recomputed(
                     f"epsilon of {name} at delta = {delta:g}",
                     total.guarantee.epsilon(delta),
                     integrated_gaussian(value, delta),
-                    road + " and numeric integration",
+                    method + " and numeric integration",
                     kind,
                     1e-4,
                 )
@@ -194,12 +215,12 @@ def _of_total(total: RunningTotal, delta: float, steps: int | None) -> Iterator[
             value = reach * matrices.worst_price(found, window)[0]
             pure = total.guarantee.pure
             assert pure is not None
-            road = f"linear programmes over {looked} totals"
-            yield Recomputed(f"epsilon of {name} at delta = 0", pure, value, road, "bound")
+            method = f"linear programmes over {looked} totals"
+            yield Recomputed(f"epsilon of {name} at delta = 0", pure, value, method, "bound")
 
 
 def _reach(total: RunningTotal) -> float:
-    """How far one record moves a total, by a rule of our own unless its description knows better."""
+    """How far one record moves a total: by an independent rule, unless the description states its own."""
     reach = total.mechanism.sensitivity
     if reach is None:
         reach = total.norm * (1.0 if total.budget.neighbours == "zero-out" else 2.0)
@@ -208,7 +229,7 @@ def _reach(total: RunningTotal) -> float:
 
 
 def _of_iterates(learner: PerturbedIterates) -> Iterator[Recomputed | str]:
-    """Exact mu of a record with a linear loss, whose iterates never see the noise: one Gaussian release."""
+    """Exact mu of a record with a linear loss: the iterates do not depend on the noise, so they are one release."""
     steps = min(learner.horizon or _LINEAR_ALGEBRA, _LINEAR_ALGEBRA)
     ridge, window = learner.loss.ridge, learner.budget.window  # type: ignore[union-attr]
     claimed = learner.guarantee.gdp
@@ -223,7 +244,7 @@ def _of_iterates(learner: PerturbedIterates) -> Iterator[Recomputed | str]:
     else:
         smooth = ridge + learner.loss.data_smoothness  # type: ignore[union-attr]
         sizes = np.minimum(1.0 / (ridge * t), 2.0 / (ridge + smooth))
-        # a later step shrinks what an earlier one has moved
+        # later steps shrink the move of an earlier one
         shrunk = np.concatenate(
             [[0.0], np.cumsum(np.log1p(-np.minimum(ridge * sizes, 1.0 - 1e-15))[1:])]
         )
@@ -239,7 +260,7 @@ def _of_iterates(learner: PerturbedIterates) -> Iterator[Recomputed | str]:
 
 
 def _tight(total: RunningTotal) -> bool:
-    """Whether the claim is meant to be the exact truth: not where the noise is prescribed."""
+    """Whether the claim should be the exact value, which it need not be if the noise is prescribed."""
     rule = getattr(total.mechanism, "calibration", None)
     return rule is None or rule.is_exact
 
@@ -272,7 +293,7 @@ def _of_curve(curve: Curve, delta: float) -> Iterator[Recomputed | str]:
         yield accounted
     else:
         value, exact = accounted
-        # Its privacy losses are rounded up to a grid of 1e-4: a bound from above, close to the truth
+        # Privacy losses are rounded up to a grid of 1e-4, so this is an upper bound, close to the exact value
         slack = 2e-2 if exact else 1e-6
         yield Recomputed(
             label, claimed, value, "dp-accounting", "truth" if exact else "attained", slack
@@ -282,7 +303,7 @@ def _of_curve(curve: Curve, delta: float) -> Iterator[Recomputed | str]:
 def _of_one(
     curve: Curve, count: int, label: str, claimed: float, delta: float
 ) -> Iterator[Recomputed]:
-    """One curve, used so many times."""
+    """Recompute ``count`` uses of one curve."""
     if isinstance(curve, Gaussian):
         value = integrated_gaussian(math.sqrt(count) * curve.mu, delta)
         yield Recomputed(label, claimed, value, "numeric integration")
@@ -366,7 +387,7 @@ def two_point_range(epsilon: float, count: int, delta: float) -> float:
 
 @lru_cache(maxsize=64)  # the settings of a worst case share a claim
 def _accounted(parts: Any, delta: float) -> tuple[float, bool] | str:
-    """Epsilon by privacy loss distributions, and whether every part is known exactly to them."""
+    """Epsilon by privacy loss distributions, and whether they represent every part exactly."""
     try:
         from dp_accounting.pld import common
         from dp_accounting.pld import privacy_loss_distribution as pld
@@ -375,7 +396,7 @@ def _accounted(parts: Any, delta: float) -> tuple[float, bool] | str:
     known = (Gaussian, Pure, SubsampledGaussian)
     strange = sorted({type(curve).__name__ for curve, _ in parts if not isinstance(curve, known)})
     if strange:
-        return f"dp-accounting knows no {', '.join(strange)}"
+        return f"dp-accounting has no {', '.join(strange)}"
     if any(isinstance(curve, SubsampledGaussian) for curve, _ in parts):
         return "subsampling is accounted by dp-accounting in the first place"
     whole, exact, grid = None, True, 1e-4
@@ -385,7 +406,7 @@ def _accounted(parts: Any, delta: float) -> tuple[float, bool] | str:
                 continue
             part = pld.from_gaussian_mechanism(1.0 / curve.mu, value_discretization_interval=grid)
         elif isinstance(curve, Laplace):
-            # a single Laplace number; several of them share what pure privacy allows
+            # exact for a single Laplace number; several of them share a pure epsilon
             part = pld.from_laplace_mechanism(1.0 / curve.pure, value_discretization_interval=grid)
         else:
             exact = exact and not isinstance(curve, BoundedRange)

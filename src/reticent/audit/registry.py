@@ -18,7 +18,7 @@ from reticent.audit.finding import Finding
 from reticent.privacy import Curve, Guarantee
 
 _ENOUGH = 50_000
-"""So many runs are enough to choose an event on, where nothing much has to be learnt."""
+"""Runs that suffice for choosing an event if little has to be learnt."""
 MODULES = (
     "pairs_sums",
     "pairs_selections",
@@ -27,7 +27,7 @@ MODULES = (
     "pairs_bandit",
     "pairs_vertical",
 )
-"""Modules that bring the library's own worst cases; each registers them when it is imported."""
+"""Modules with the library's own worst cases, which each registers when it is imported."""
 _loaded: list[str] = []
 
 
@@ -51,7 +51,8 @@ class Pair:
     delta
         The delta at which epsilon is bounded.
     statistic
-        Best known score for this pair, as for :func:`reticent.audit.mechanism`.
+        Best known score of an output for this pair: a function of an array of outputs, one of
+        :mod:`reticent.audit.statistics`, or a list of these.
     batch
         Number of runs per call.
     why
@@ -77,7 +78,24 @@ class Pair:
     def attack(
         self, runs: int, *, false_alarm: float = 1e-6, progress: bool = False, **changes: Any
     ) -> Finding:
-        """Attack the algorithm on this pair; ``changes`` go to :func:`reticent.audit.mechanism`."""
+        """Attack the algorithm on this pair by :func:`reticent.audit.mechanism`.
+
+        Parameters
+        ----------
+        runs : int
+            Number of runs in each world.
+        false_alarm : float
+            Upper bound on the probability that the result exceeds the true epsilon.
+        progress : bool
+            Whether to show the progress on standard error.
+        **changes
+            Other arguments of :func:`reticent.audit.mechanism`, which override those of the pair.
+
+        Returns
+        -------
+        Finding
+            The bound, and how it compares with the claim.
+        """
         given: dict[str, Any] = {
             "runs": runs,
             "delta": self.delta,
@@ -99,7 +117,24 @@ class Pair:
         false_alarm: float = 1e-6,
         progress: bool = False,
     ) -> Finding:
-        """Attack the algorithm on this pair by :func:`reticent.audit.sequential`, with at most so many runs."""
+        """Attack the algorithm on this pair by :func:`reticent.audit.sequential`.
+
+        Parameters
+        ----------
+        runs : int
+            Largest number of runs in each world.
+        seconds : float, optional
+            Approximate processor time to spend.
+        false_alarm : float
+            Upper bound on the probability that a true claim is ever refuted.
+        progress : bool
+            Whether to show the progress on standard error.
+
+        Returns
+        -------
+        Finding
+            The bound, and whether the claim holds.
+        """
         return sequential(
             self.run, self.world_a, self.world_b, runs=runs, delta=self.delta,
             statistic=self.statistic, claim=self.claim, false_alarm=false_alarm, batch=self.batch,
@@ -114,16 +149,16 @@ _BUILDERS: dict[str, tuple[Builder, dict[str, Any], tuple[dict[str, Any], ...]]]
 def register(
     name: str, *, variants: Iterable[Mapping[str, Any]] = ({},), **options: Any
 ) -> Callable[[Builder], Builder]:
-    """Register a worst case under a name; ``options`` are defaults that :func:`worst_case` passes to its builder.
+    """Register a worst case under a name.
 
     Parameters
     ----------
     name
         Name of the case; an earlier one with that name is replaced.
     variants
-        Changes of the options under which :func:`reticent.audit.run_all` attacks it, one after the other.
+        Changes of the options; :func:`reticent.audit.run_all` attacks the case under each of them.
     **options
-        Arguments of the builder.
+        Default options, which :func:`worst_case` passes to the builder.
 
     Returns
     -------
@@ -156,7 +191,13 @@ def register(
 
 
 def unregister(name: str) -> None:
-    """Remove a registered worst case."""
+    """Remove a registered worst case.
+
+    Parameters
+    ----------
+    name
+        Name of the case.
+    """
     del _BUILDERS[name]
 
 
@@ -199,17 +240,28 @@ def worst_case(name: str, **changes: Any) -> Pair:
 
 
 def variants(name: str) -> tuple[dict[str, Any], ...]:
-    """The changes of its options under which a worst case is attacked by :func:`run_all`."""
+    """The changes of its options under which :func:`reticent.audit.run_all` attacks a worst case.
+
+    Parameters
+    ----------
+    name
+        Name of a registered worst case.
+
+    Returns
+    -------
+    tuple of dict
+        One dictionary of changed options for each attack.
+    """
     _load()
     return _BUILDERS[name][2]
 
 
 def _load() -> None:
-    """The library's own worst cases; a package that is not there yet brings none."""
+    """Import the modules with the library's own worst cases."""
     new = [module for module in MODULES if module not in _loaded]
     if not new:
         return
-    # what a user has registered already stays, whatever the library brings
+    # a case that a user has registered under the same name stays
     mine = dict(_BUILDERS)
     for module in new:
         importlib.import_module(f"reticent.audit.{module}")

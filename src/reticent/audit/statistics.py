@@ -26,7 +26,7 @@ class Statistic(ABC):
 
     learns: bool = False
 
-    def fit(self, a: NDArray[Any], b: NDArray[Any]) -> None:  # noqa: B027 - most learn nothing
+    def fit(self, a: NDArray[Any], b: NDArray[Any]) -> None:  # noqa: B027 - most have nothing to learn
         """Learn from outputs of both worlds."""
 
     @abstractmethod
@@ -159,7 +159,7 @@ class Classifier(Statistic):
         self.spread = np.where(spread > 0.0, spread, 1.0)
         self.model = LogisticRegression(max_iter=500)
         with warnings.catch_warnings():
-            # a fit that stops early is a weaker attack, nothing worse
+            # a fit that stops early only makes the attack weaker
             warnings.simplefilter("ignore", ConvergenceWarning)
             self.model.fit(self._features(both), np.repeat([0, 1], [len(a), len(b)]))
 
@@ -168,7 +168,7 @@ class Classifier(Statistic):
 
 
 class Labels(Statistic):
-    """For outputs from a short list, such as selections: how much more likely each was in world b."""
+    """How much more likely each output was in world b, for outputs from a short list such as selections."""
 
     learns = True
 
@@ -188,7 +188,7 @@ class Labels(Statistic):
 
 
 def candidates(statistic: Any, outputs: NDArray[Any]) -> list[Statistic]:
-    """The statistics to try: those given, or what suits the kind of output."""
+    """The statistics to try: those given, or by default those that suit the kind of output."""
     if statistic is None:
         if outputs.dtype.kind not in "f":
             return [Labels()]

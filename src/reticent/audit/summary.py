@@ -23,14 +23,28 @@ from reticent.trace.sweep import sweep
 
 COLUMNS = ("algorithm", "setting", "claimed", "found", "share", "notices", "recomputed", "verdict")
 
-# Runs of each world, at most, and seconds of processor time for one attack, about.
+# Largest number of runs of each world, and approximate seconds of processor time for one attack.
 _QUICK, _QUICK_SECONDS = 50_000, 1.5
 _FULL, _FULL_SECONDS = 1_000_000, 25.0
 
 
 @dataclass(frozen=True)
 class Line:
-    """One algorithm in one setting: the attack or the exact loss, and the guarantee recomputed independently."""
+    """One audit line: an algorithm in one setting.
+
+    Attributes
+    ----------
+    name
+        Name of the worst case, or of the family of white-box lines.
+    setting
+        The setting, in words.
+    finding
+        The result of the attack, or the exact loss.
+    agreement
+        The recomputed guarantee, if it was recomputed.
+    seconds
+        Processor time of the line.
+    """
 
     name: str
     setting: str
@@ -51,7 +65,7 @@ class Line:
         return self.finding.verdict
 
     def cells(self) -> tuple[str, ...]:
-        """One text a column."""
+        """One text per column."""
         found, again = self.finding, None if self.agreement is None else self.agreement.epsilon
         claimed = "" if found.claimed is None else f"{found.claimed:.4g}"
         share = "" if found.tightness is None else f"{found.tightness:.2f}"
@@ -86,7 +100,19 @@ class Line:
 
 @dataclass(frozen=True)
 class Report:
-    """All attacks of one audit; ``lines`` has one entry a row of the table."""
+    """The results of an audit.
+
+    Attributes
+    ----------
+    lines
+        One entry per row of the table.
+    false_alarm
+        Upper bound on the probability that anything in the report is refuted although it is true.
+    seconds
+        Duration of the audit.
+    columns
+        Titles of the table's columns.
+    """
 
     lines: tuple[Line, ...]
     false_alarm: float
@@ -111,7 +137,7 @@ class Report:
         """The table in plain text."""
         rows = [self.columns, *self.rows()]
         widths = [max(len(row[k]) for row in rows) for k in range(len(self.columns))]
-        words = range(2)  # the first columns are words, the rest numbers but for the verdict
+        words = range(2)  # the columns of words; the others are numbers, except for the verdict
         lines = []
         for row in rows:
             cells = [
@@ -124,7 +150,8 @@ class Report:
 
     def __str__(self) -> str:
         count = len(self.lines)
-        verdict = "all claims hold" if self.holds else f"{len(self.refuted)} of {count} claims fall"
+        refuted = f"{len(self.refuted)} of {count} claims refuted"
+        verdict = "all claims hold" if self.holds else refuted
         return (
             f"{self.table()}\n\n{count} attacks in {self.seconds:.0f} s: {verdict}; "
             f"a false alarm anywhere has probability at most {self.false_alarm:g}"
@@ -198,7 +225,7 @@ def run_all(
 
 
 Task = tuple[str, str, Any, bool, int | None, float]
-"""What :func:`run_line` takes: kind, name, which setting, quick or not, runs, and the chance of a false alarm."""
+"""Arguments of :func:`run_line`: kind, name, setting, whether quick, runs, and probability of a false alarm."""
 
 
 def planned(
@@ -208,7 +235,7 @@ def planned(
     alarm: float = 1e-6,
     white_box: bool = True,
 ) -> list[Task]:
-    """The lines of an audit, before they are run; as for :func:`run_all`."""
+    """The tasks of an audit, one per line, from the arguments of :func:`run_all`."""
     families = whitebox_cases.names() if white_box or names is not None else ()
     wanted = (*registry.names(), *families) if names is None else tuple(names)
     exact = [
@@ -222,12 +249,12 @@ def planned(
     pairs = [("pair", name, changes) for name in attacked for changes in registry.variants(name)]
     more = [("more", "", place) for place in range(len(_more()))] if names is None else []
     each = alarm / max(1, len(pairs) + len(more))
-    # exact lines first: these need no luck
+    # exact lines come first: they do not depend on chance
     return [(*which, quick, runs, each) for which in (*exact, *pairs, *more)]
 
 
 def title(kind: str, name: str, which: Any) -> tuple[str, str]:
-    """Name and setting of a line."""
+    """The name and the setting of a line, for printing."""
     if kind == "exact":
         return name, _exact(name)[which].setting
     if kind == "more":
@@ -246,7 +273,7 @@ def _more() -> tuple[extras.Attack, ...]:
 
 
 def run_line(kind: str, name: str, which: Any, quick: bool, runs: int | None, alarm: float) -> Line:
-    """One line, in whatever process this is."""
+    """Compute one line, in this process."""
     if kind == "pair":
         return _attack(name, which, quick, runs, alarm)
     began = time.perf_counter()

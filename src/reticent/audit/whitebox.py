@@ -1,15 +1,16 @@
 """The exact privacy loss of a mechanism, computed from the running code with the noise as an input.
 
-Run the mechanism on the data with noise z and record everything that leaves. Run it on the neighbour with noise z' such
-that exactly the same outputs leave (:mod:`reticent.audit.whitebox_matching`). What an observer can tell is then
+Run the mechanism on the data with noise z and record everything that it publishes. Run it on the neighbour with noise
+z' such that it publishes exactly the same (:mod:`reticent.audit.whitebox_matching`). What an observer can tell is then
 determined by how much less likely z' is than z:
 
 - Gaussian draws: mu is the Euclidean norm of (z - z') / scale, exactly, and no attack does better;
 - Laplace draws: epsilon is the sum of abs(z - z') / scale; for spherical Gamma vectors, of norms over scales;
 - selections: the log-ratios of the two worlds' probabilities, from the scores and the scale that reached them.
 
-The pair of neighbours still has to be a bad one. :func:`search` tries many, and the share of the claim that the worst
-of them reaches is the power of the line: a fault that costs less than the remaining share would go unnoticed.
+The result is only as strong as the pair of neighbours. :func:`search` tries many, and the share of the claim that the
+worst of them reaches measures the power of the audit line: a fault that costs less than the remaining share would go
+unnoticed.
 """
 
 from __future__ import annotations
@@ -29,28 +30,34 @@ from reticent.privacy import Curve, Guarantee
 
 @dataclass(frozen=True)
 class Exact:
-    """What was computed about a claim.
+    """The exact privacy loss of a mechanism between neighbouring inputs, compared with its claim.
 
     Attributes
     ----------
     name
-        What was looked at.
+        The mechanism, and its setting.
     claimed
         The claimed epsilon at ``delta``.
     epsilon
-        The computed one.
+        The computed epsilon at ``delta``.
+    delta
+        The delta at which epsilon is compared.
     tightness
         The computed value as a share of the claim, in mu where both are Gaussian.
     holds
         Whether the computed value is within the claim.
     how
-        Which pair of neighbours was the worst, or why nothing hides the record.
+        The worst pair of neighbours, or the reason why no noise hides the record.
     pairs
         How many pairs were tried.
     refused
-        How many of them were refused, as a record that is not finite is.
+        How many of them the mechanism refused, for example because a record is not finite.
+    claim
+        The claimed privacy curve.
+    roc
+        Always None; findings of attacks have a measured trade-off here.
     fault
-        The least fault that would be noticed: with noise divided by more than this the claim is refuted.
+        The least fault that would be noticed: if the noise were divided by more than this, the claim would be refuted.
     """
 
     name: str
@@ -107,7 +114,7 @@ def least_fault(refuted: Callable[[float], bool]) -> float:
 def judge(
     name: str, loss: Loss, claim: Guarantee | Curve | float, delta: float, how: str = ""
 ) -> Exact:
-    """What a loss says about a claim."""
+    """Compare a privacy loss with a claim."""
     curve = as_curve(claim)
     assert curve is not None
     claimed = curve.epsilon(delta)
@@ -124,18 +131,18 @@ def _share(loss: Loss, claim: Curve, delta: float) -> float:
     """The loss as a share of the claim: in mu or in pure epsilon where both have one, else in epsilon at delta."""
     found = loss.curve
     mine: float | None
-    promised: float | None
+    stated: float | None
     if found.gdp is not None and claim.gdp is not None:
-        mine, promised = found.gdp, claim.gdp
+        mine, stated = found.gdp, claim.gdp
     elif found.pure is not None and claim.pure is not None:
-        mine, promised = found.pure, claim.pure
+        mine, stated = found.pure, claim.pure
     else:
-        mine, promised = found.epsilon(delta), claim.epsilon(delta)
-    return mine / promised if promised > 0.0 else (math.inf if mine > 0.0 else 0.0)
+        mine, stated = found.epsilon(delta), claim.epsilon(delta)
+    return mine / stated if stated > 0.0 else (math.inf if mine > 0.0 else 0.0)
 
 
 def fault_of(loss: Loss, claim: Curve, delta: float, share: float) -> float:
-    """The least factor by which less noise would be noticed through the moves of this loss."""
+    """The smallest divisor of the noise at which the draws of this loss would refute the claim."""
     if loss.leak or not 0.0 < share < math.inf:
         return 1.0 if share > 0.0 else math.inf
     most = 1.0 + loss.tolerance
@@ -173,25 +180,27 @@ def white_box(
     guarantee : Guarantee, Curve or float
         The claim; a number is a pure epsilon.
     delta : float, optional
-        Where epsilon is compared if the claim is neither Gaussian nor pure; by default 0 for a pure claim, else 1e-6.
+        The delta at which epsilon is compared if the claim is neither Gaussian nor pure; by default 0 for a pure claim,
+        else 1e-6.
     taps : bool
-        Whether every noisy vector counts as published, as it should where they are. False where only the final output
-        leaves, and noisy numbers before it stay secret.
+        Whether every noisy vector counts as published. False if only the final output is published, and earlier noisy
+        numbers stay secret.
     name : str
-        For what is printed.
+        Name for printing.
 
     Returns
     -------
     Exact
+        The loss, and whether it is within the claim.
 
     Notes
     -----
-    There is no chance in the result, and so no false alarm: it holds for these two inputs to some nine digits. It says
-    nothing about other inputs, and takes the samplers of the library at their word.
+    The computation is deterministic, so there are no false alarms; the result holds for these two inputs to about nine
+    digits. It says nothing about other inputs, and assumes that the library's samplers are correct.
 
     Examples
     --------
-    A sum that forgets to clip is found out at once:
+    A sum without clipping is detected at once:
 
     >>> import numpy as np
     >>> from reticent import audit
@@ -222,30 +231,38 @@ def search(
     bits: bool = True,
     name: str = "mechanism",
 ) -> Exact:
-    """The worst of many pairs of neighbours.
+    """The largest exact privacy loss over many pairs of neighbours, compared with the claim.
 
     Parameters
     ----------
     run : callable
-        As in :func:`white_box`; or it returns an :class:`Outcome`, which brings its claim along.
+        ``run(data, source)`` runs the mechanism once, with all noise from ``source``, and returns what it publishes, or
+        an :class:`Outcome`, which also states the guarantee.
     pairs : iterable of Pair
         The neighbours to try.
     claim : Guarantee, Curve or float, optional
-        What is promised about every pair; by default what the outcome says.
+        The claim for every pair; by default the guarantee that the outcome states.
     starts : iterable of callables
-        Noise of the first world, from what was drawn; each is tried with each pair.
+        Functions that replace the noise drawn in the first world; each is tried with each pair.
     delta : float, optional
-        As in :func:`white_box`.
+        The delta at which epsilon is compared if the claim is neither Gaussian nor pure; by default 0 for a pure claim,
+        else 1e-6.
     taps : bool
-        As in :func:`white_box`.
+        Whether every noisy vector counts as published. False if only the final output is published, and earlier noisy
+        numbers stay secret.
     repeats : int
-        As in :class:`Machine`.
+        Number of runs, with noise that differs by known amounts, that one common change of the draws must match.
     normals : bool
-        As in :class:`Machine`.
+        Whether ``Source.normals`` is noise, and not public randomness.
     bits : bool
-        As in :class:`Machine`.
+        Whether outputs must match to the last bit wherever all noise is whole lattice steps.
     name : str
-        For what is printed.
+        Name for printing.
+
+    Returns
+    -------
+    Exact
+        The loss of the worst pair.
     """
     machine = Machine(run, taps=taps, repeats=repeats, normals=normals, bits=bits)
     worst: Exact | None = None
@@ -256,12 +273,12 @@ def search(
             tried += 1
             try:
                 with np.errstate(all="ignore"):
-                    loss, promised = machine.compare(pair, start)
+                    loss, stated = machine.compare(pair, start)
             except (ValueError, OverflowError) as error:
                 refused += 1
                 reason = str(error)
                 continue
-            against = promised if claim is None else claim
+            against = stated if claim is None else claim
             assert against is not None
             at = delta if delta is not None else _natural(against)
             found = judge(name, loss, against, at, pair.why)

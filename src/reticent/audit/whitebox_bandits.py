@@ -1,4 +1,4 @@
-"""White-box lines of bandits: values reported one by one, with every decision visible."""
+"""White-box audit lines of bandits: values are reported one by one, and every decision is visible."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from reticent.privacy import Budget, Participation
 
 
 def _played(make: Callable[[], bandit.Bandit], see: Callable[[FloatArray], float]) -> Run:
-    """Values told one by one (None: the null record); what is seen is every decision."""
+    """Report the values one by one (None: the null record); the output is every decision."""
 
     def run(data: Any, source: Source) -> Outcome:
         learner = make()
@@ -41,9 +41,9 @@ def _answers(
     age: int | None = None,
     see: Callable[[FloatArray], float] | None = None,
 ) -> Run:
-    """Values told one by one, each with its person; the decision of a play answers to all totals before it.
+    """Report the values one by one, each with its person; the decision of a play responds to all totals before it.
 
-    A value is turned round where the point lies on the other side, so that a person's answers add up.
+    A value changes sign if its point lies on the other side, so that a person's answers add up.
     """
 
     def run(data: Any, source: Source) -> Outcome:
@@ -61,7 +61,7 @@ def _answers(
 
 
 def _answering(neighbours: str, plays: int, first: int = 0) -> Iterator[Pair]:
-    """One person who answers every play from the first on, far beyond the range; all answers blanked or replaced."""
+    """One person answers every play from the first on, far outside the range; all answers are blanked or replaced."""
     names = ["ann" if place >= first else f"{place}" for place in range(plays)]
     here = [(5.0 if name == "ann" else 0.0, name) for name in names]
     there = [(None if neighbours == "zero-out" else -5.0, name) for name in names[first:]]
@@ -72,7 +72,7 @@ def _answering(neighbours: str, plays: int, first: int = 0) -> Iterator[Pair]:
 
 
 def bandits_of_persons() -> Iterator[Case]:
-    """A person who is asked again and again, with and without a horizon, and promises by age; a play is a round."""
+    """Bandits that ask one person repeatedly, with and without a horizon, and guarantees by age; a play is a round."""
     plays, rule = 8, Participation(2, 3)
     free = partial(
         bandit.ProjectionFreeBandit, sets.Simplex(2), mirror="entropy", stale=False, centring="middle",
@@ -86,7 +86,7 @@ def bandits_of_persons() -> Iterator[Case]:
             "no horizon, of persons": partial(free, budget, batches=256),
         }
         for words, make in makes.items():
-            # without a horizon the promise is about more totals than are seen here: the one of their age
+            # without a horizon the guarantee covers more totals than are seen here: compare with that of their age
             age = plays - 1 if words.startswith("no horizon") else None
             yield case(
                 f"ProjectionFreeBandit, {words}, {neighbours}",
@@ -106,7 +106,7 @@ def bandits_of_persons() -> Iterator[Case]:
         )
     fading = Budget(1.0, 1e-6, fade=((4, 1.0), (12, 1.5)))
     for age in (4, 12):
-        # the decision of a play answers to the totals before it
+        # the decision of a play responds to the totals before it
         yield case(
             f"ProjectionFreeBandit of persons, fading, age {age}",
             _answers(partial(free, fading, batches=256), age),
@@ -116,7 +116,7 @@ def bandits_of_persons() -> Iterator[Case]:
 
 
 def _logit(point: FloatArray) -> float:
-    """On a simplex with two corners the entropy's response is a logit of the noisy total."""
+    """The noisy total behind a point: on a simplex with two corners the response of the entropy map is its logit."""
     return math.log(point[0] / point[1])
 
 
@@ -134,7 +134,7 @@ def _values(neighbours: str, plays: int) -> Iterator[Pair]:
 
 
 def bandits() -> Iterator[Case]:
-    """Both bandits. The batches of the last plays are never released, so the record comes early."""
+    """Both bandits. The batches of the last plays are never released, so the differing record comes early."""
     plays = 6
     common: dict[str, Any] = {
         "horizon": plays,

@@ -1,4 +1,4 @@
-"""White-box lines of what estimators release in addition to a fit: bounds, scales, counts, scores and curvature."""
+"""White-box audit lines of what estimators release in addition to a fit: bounds, scales, counts, scores, curvature."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from reticent.solve.blocks import Form, InMemory
 
 
 def releases(neighbours: str, delta: float) -> Iterator[Case]:
-    """Whatever an estimator releases beside its fit, under one budget and one relation."""
+    """Everything that an estimator releases in addition to its fit, under one budget and one relation."""
     budget, noise = Budget(1.0, delta, neighbours), "gaussian" if delta else "laplace"
     lines: dict[str, tuple[Run, Callable[[str], Iterator[Pair]]]] = {
         "private bounds": (_counted(budget), _places),
@@ -64,7 +64,7 @@ def releases(neighbours: str, delta: float) -> Iterator[Case]:
         f"private bounds by powers of two, {neighbours}, {noise}",
         _powers(budget),
         partial(_places, neighbours),
-        taps=False,  # thousands of counts are drawn, and a few of them shown
+        taps=False,  # thousands of counts are drawn, but only a few are part of the output
     )
     for cap in (0.5, 1.0):
         yield case(
@@ -75,11 +75,11 @@ def releases(neighbours: str, delta: float) -> Iterator[Case]:
 
 
 def best_of(neighbours: str) -> Exact:
-    """The exact law of the best of a geometric number of runs, from the scales and the stopping that it runs with.
+    """The exact law of the best of a geometric number of runs, from the scales and the stopping probability in use.
 
-    A run releases a fit and a score, Gaussian both; a record moves the statistics of the fit as far as it can, and the
-    sum of scores by 1. With F the law of a score, the best has the density ``f(s) g / (1 - (1-g) F(s))^2``, and the fit
-    beside it that of a single one.
+    A run releases a fit and a score, both Gaussian; a record moves the statistics of the fit as far as possible, and
+    the sum of scores by 1. Let F be the distribution function of a score, f its density and g the stopping probability.
+    Then the best score has the density ``f(s) g / (1 - (1-g) F(s))^2``, and its fit the density of a single fit.
     """
     budget = Budget(1.0, 1e-6, neighbours)
     model = PrivateLinearRegression(
@@ -120,7 +120,7 @@ def best_of(neighbours: str) -> Exact:
 
 
 def _norms(budget: Budget) -> Run:
-    """The last counts behind the norm of rows: 16 pieces."""
+    """The last counts from which the norm of rows is found: 16 pieces."""
     search = Search.of(budget, 10**6, 0, rows=True)
 
     def run(data: Any, source: Source) -> Outcome:
@@ -163,7 +163,7 @@ def _labels(neighbours: str) -> Iterator[Pair]:
 
 
 def _curved(budget: Budget, cap: float) -> Run:
-    """Both matrices at coefficients that were released before, in two dimensions."""
+    """Both matrices for intervals, at previously released coefficients, in two dimensions."""
     loss = Logistic() if cap == 1.0 else CappedLogistic(cap)
     both = Curvature.of(budget, loss, 2, 4, "lattice")
 
@@ -176,7 +176,7 @@ def _curved(budget: Budget, cap: float) -> Run:
 
 
 def _margins(neighbours: str) -> Iterator[Pair]:
-    """A record at every margin, too long or not, blanked or replaced by one at a right angle."""
+    """A record at each of several margins, too long or not, blanked or replaced by one at a right angle."""
     for margin in (0.0, 0.05, -0.1, -0.3, -0.5, -1.0, -40.0):
         for size in (1.0, 3.0, HUGE):
             X, numbers = np.zeros((4, 2)), np.array([1, 0, 1, 0])
@@ -190,7 +190,7 @@ def _margins(neighbours: str) -> Iterator[Pair]:
 
 
 def _counted(budget: Budget, of_stream: bool = False) -> Run:
-    """The last counts behind private bounds: two columns, 16 pieces each."""
+    """The last counts from which private bounds are found: two columns, 16 pieces each."""
     search = Search.of(budget, 10**6, 2)
     if of_stream:
         search = First.of(budget, 2, True, False, None).searches[0]
@@ -207,11 +207,11 @@ def _counted(budget: Budget, of_stream: bool = False) -> Run:
 
 
 _SEEN = np.unique(power(np.array([1.0, HUGE, TINY, -3.0, 0.0, 1e-9])))
-"""Where the values of :func:`_places` are counted, of 4,197 powers of two and signs."""
+"""The bins, of 4,197 powers of two and signs, in which the values of :func:`_places` are counted."""
 
 
 def _powers(budget: Budget) -> Run:
-    """The first counts behind private bounds, of two columns."""
+    """The first counts from which private bounds are found, of two columns."""
     search = Search.of(budget, 10**6, 2)
 
     def run(data: Any, source: Source) -> Outcome:
@@ -223,7 +223,7 @@ def _powers(budget: Budget) -> Run:
 
 
 def _places(neighbours: str) -> Iterator[Pair]:
-    """A record is counted once per column; a null record, of weight 0, nowhere."""
+    """A record is counted once per column; a null record, of weight 0, is not counted."""
     for size in (1.0, HUGE, TINY, -3.0, 0.0):
         X, weights = np.ones((4, 2)), np.ones(4)
         X[0] = size
@@ -236,7 +236,7 @@ def _places(neighbours: str) -> Iterator[Pair]:
 
 
 def _scaled(budget: Budget, of_stream: bool = False) -> Run:
-    """The sums of two columns and of their squares behind ``scaling="auto"``."""
+    """The sums of two columns and of their squares that ``scaling="auto"`` releases."""
     scaling, _ = Scaling.of(budget, 10**6, 2)
     if of_stream:
         first = First.scaled(budget, 2, 2.0, False, None)
@@ -253,7 +253,7 @@ def _scaled(budget: Budget, of_stream: bool = False) -> Run:
 
 
 def _scaled_norms(budget: Budget) -> Run:
-    """The counts of row norms behind ``scaling="auto"``, of rows that were centered and scaled as was released."""
+    """The counts of row norms that ``scaling="auto"`` releases, of rows centered and scaled by released numbers."""
     scaling, _ = Scaling.of(budget, 10**6, 2)
     assert scaling is not None
     norms = scaling.norms
@@ -270,7 +270,7 @@ def _scaled_norms(budget: Budget) -> Run:
 
 
 def _level(budget: Budget) -> Run:
-    """The sum of the labels that the intercept starts from, behind their bounds."""
+    """The sum of the clipped labels, from which the intercept starts."""
     total = PrivateLinearRegression(label_bounds=(-2.0, 2.0))._label_sum(budget, 10**6)
     assert total is not None
 
@@ -284,7 +284,7 @@ def _level(budget: Budget) -> Run:
 
 
 def _spread(budget: Budget) -> Run:
-    """Counts of distances of labels from a mean that was released before, and the sum of what is left, clipped."""
+    """Counts of the distances of labels from a previously released mean, and the sum of clipped differences from it."""
     made = LabelScale.of(budget, 10**6, 2)
     assert made is not None
 
@@ -311,7 +311,7 @@ def _levels(neighbours: str) -> Iterator[Pair]:
 
 
 def _scores(budget: Budget) -> Run:
-    """The score of one run of a search, at a model that was released before: a line that is right about the others."""
+    """The score of one run of a search, at a previously released model that predicts the other records correctly."""
     model = PrivateLinearRegression(
         solver="sufficient-statistics", feature_norm=1.0, label_bounds=(-1.0, 1.0)
     )
@@ -337,7 +337,7 @@ def _scores(budget: Budget) -> Run:
 
 
 def _answers(neighbours: str) -> Iterator[Pair]:
-    """A record about which the line is as wrong as can be, or right; blanked, it is a row and a label of 0."""
+    """A record that the model predicts as wrongly as possible, or correctly; blanked, its row and label are 0."""
     for label in (-1.0, -HUGE, 1.0):
         X, y = np.array([[1.0], [0.5], [0.0]]), np.array([label, 0.5, 0.0])
         other, labels = X.copy(), y.copy()
@@ -346,7 +346,7 @@ def _answers(neighbours: str) -> Iterator[Pair]:
 
 
 def _lengths(neighbours: str) -> Iterator[Pair]:
-    """Rows within a norm of 2; the worst to replace each other are at the angle of docs/algorithms/scaling.md."""
+    """Rows of norm at most 2; the worst pair for replacement is at the angle derived in docs/algorithms/scaling.md."""
     high, low = math.radians(75.0), math.radians(15.0)
     firsts = [(math.cos(high), math.sin(high)), (-1.0, 1.0), (HUGE, HUGE), (TINY, TINY), (1.0, 0.0)]
     for first in firsts:
@@ -372,7 +372,7 @@ def _by_class(budget: Budget) -> Run:
 
 
 def _judged(budget: Budget) -> Run:
-    """Counts of a model's own predictions, 16 intervals for each class."""
+    """Counts of a model's predictions in 16 intervals for each class."""
     counts = PredictorCounts.of(budget, 10**6, 2, True, "lattice")
     assert counts is not None
 
@@ -385,7 +385,7 @@ def _judged(budget: Budget) -> Run:
 
 
 def _predictors(neighbours: str) -> Iterator[Pair]:
-    """A record at every place, within the intervals or beyond, blanked or of the other class elsewhere."""
+    """A record inside the intervals and beyond, blanked, or replaced by one of the other class elsewhere."""
     for first in (0.0, 2.4, -1.6, HUGE, -HUGE, math.nan):
         z, numbers, weights = np.array([first, 0.1, 1.0]), np.array([1, 0, 1]), np.ones(3)
         other, classes, null = z.copy(), numbers.copy(), weights.copy()

@@ -1,4 +1,4 @@
-"""White-box lines of the estimators and the scaler."""
+"""White-box audit lines of the estimators and the scaler."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _minimiser(setting: str, make: Callable[[], Any], here: Any, there: Any) -> 
 
 
 def estimators() -> Iterator[Case]:
-    """The faces: each estimator with each of its solvers, and the scaler."""
+    """Each estimator with each of its solvers, and the scaler."""
     rows = 4
     one, none = np.array([[3.0], [0.0]]), np.zeros((2, 1))
     y = np.array([1, 1])
@@ -135,13 +135,13 @@ def estimators() -> Iterator[Case]:
             )
             yield from releases(neighbours, delta)
         yield case(
-            f"PrivateLinearRegression as it comes, {neighbours}",
+            f"PrivateLinearRegression with defaults, {neighbours}",
             as_it_comes(neighbours),
             partial(whole_tables, neighbours, [0], None),
         )
-        # its linear term is no released noise: that of objective perturbation has lines of its own
+        # the linear term of objective perturbation is not released; other lines cover it
         yield case(
-            f"PrivateLinearRegression as it comes, pure, one release, {neighbours}",
+            f"PrivateLinearRegression with defaults, pure, one release, {neighbours}",
             as_it_comes(neighbours, delta=0.0, solver="sufficient-statistics"),
             partial(whole_tables, neighbours, [0], None),
         )
@@ -150,7 +150,7 @@ def estimators() -> Iterator[Case]:
 
 
 def as_it_comes(neighbours: str, **more: Any) -> Run:
-    """A whole fit with defaults: centers, spreads, norms and the level of the labels are found, then it is boosted."""
+    """A whole fit with defaults: centers, spreads, norms and the level of the labels, and then the boosted rounds."""
 
     def run(data: Any, source: Source) -> Outcome:
         X, y, ids = data
@@ -164,7 +164,7 @@ def as_it_comes(neighbours: str, **more: Any) -> Run:
 
 
 def whole_tables(neighbours: str, mine: list[int], ids: Any) -> Iterator[Pair]:
-    """Two thousand records, enough to be scaled by; some of them, one person's, are blanked or replaced by others."""
+    """Two thousand records, enough for scaling; those of one person are blanked, or replaced by others."""
     rng = np.random.default_rng(0)
     table = rng.uniform(-1.0, 1.0, size=(2000, 2)) / np.sqrt(2.0)
     labels = table @ [0.5, 0.25]
@@ -180,13 +180,13 @@ def whole_tables(neighbours: str, mine: list[int], ids: Any) -> Iterator[Pair]:
             why = f"({size:g}, 0), {label:g} becomes {tuple(row)}, {mark:g}"
             yield Pair((X, y, ids), (Y, marks, ids), why)
     if ids is not None:
-        # how many records a person has is nobody's business
+        # the number of a person's records is private
         kept = np.delete(np.arange(len(X)), mine[1:])
         yield Pair((X, y, ids), (Y[kept], marks[kept], ids[kept]), f"{why}, and only one record")
 
 
 def _moments(neighbours: str, rows: int) -> Iterator[Pair]:
-    """Scaled to [-1, 1] a record adds its entries and their squares; a blanked one adds nothing."""
+    """Records of the scaler: each adds its entries, scaled to [-1, 1], and their squares; a blanked one adds 0."""
     for size in (2.0, 50.0, HUGE, TINY, 1.0, 0.7):
         for other in (0.0,) if neighbours == "zero-out" else (-size, 0.0, 2.0):
             X, Y = np.zeros((rows, 2)), np.zeros((rows, 2))
@@ -201,7 +201,7 @@ def _steps(neighbours: str, label: float) -> Iterator[Pair]:
 
 
 def _online(neighbours: str) -> Iterator[Case]:
-    """Stream estimators one record at a time, and their River twins; pushed to where slopes are largest."""
+    """Stream estimators one record at a time, and their River counterparts, pushed to where slopes are largest."""
     common: dict[str, Any] = {
         "fit_intercept": False,
         "ridge": 1.0,

@@ -1,4 +1,4 @@
-"""White-box lines of online learners. Sets are so large that decisions reveal the noisy totals behind them."""
+"""White-box audit lines of online learners. Sets are so large that decisions reveal the noisy totals behind them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from reticent.privacy import Budget, Participation
 
 
 def _learner(make: Callable[[], online.OnlineLearner], compiled: bool = True) -> Run:
-    """Records, labels and which of them are there, all at once or one by one."""
+    """Run a learner on records, labels and flags of which are present, in one call or one by one."""
 
     def run(data: Any, source: Source) -> Outcome:
         X, y, present = data
@@ -47,7 +47,7 @@ def _learner(make: Callable[[], online.OnlineLearner], compiled: bool = True) ->
 def _stream(
     neighbours: str, here: FloatArray, there: FloatArray, place: int, why: str, y: Any = None
 ) -> Pair:
-    """A blanked record is a gap in the stream."""
+    """Streams of records in which a blanked record is a gap."""
     present = np.ones(len(here), dtype=bool)
     missing = present.copy()
     missing[place] = neighbours != "zero-out"
@@ -117,7 +117,7 @@ def _costs(neighbours: str, rows: int, dim: int) -> Iterator[Pair]:
 
 
 def _logits(make: Callable[[], online.OnlineLearner], play: Callable[[Any], Run] = _learner) -> Run:
-    """Weights of experts at a fixed temperature show the noisy total, but for one number added to all."""
+    """Weights of experts as logits: at a fixed temperature they show the noisy total, up to a common constant."""
     inner = play(make)
 
     def run(data: Any, source: Source) -> Outcome:
@@ -129,7 +129,7 @@ def _logits(make: Callable[[], online.OnlineLearner], play: Callable[[Any], Run]
 
 
 def _on_demand(make: Callable[[], online.SparseLeader], every: int) -> Run:
-    """Records of a sparse learner one by one, and all its weights after every so many of them."""
+    """Records of a sparse learner one by one; all its weights are read after every ``every`` of them."""
 
     def run(data: Any, source: Source) -> Outcome:
         X, _, present = data
@@ -177,7 +177,7 @@ def learners() -> Iterator[Case]:
             _learner(partial(leader, budget=Budget(1.0, 1e-6, neighbours, 4))),
             partial(_moving, neighbours, 4, dim),
         )
-        # an adaptive learner: pushed far to the wrong side, the slope of a logistic loss is its bound
+        # pushed far to the wrong side, the slope of a logistic loss attains its bound
         yield case(
             f"FollowTheRegularizedLeader, logistic, {neighbours}",
             _learner(partial(
@@ -186,7 +186,7 @@ def learners() -> Iterator[Case]:
             )),
             partial(_wrong, neighbours, 4), starts=(pushed(-6.0),),
         )  # fmt: skip
-        # decisions of a local step say little of the totals behind them, which an uncompiled set shows
+        # decisions of local steps reveal little of the totals behind them; a set without a kernel shows the totals
         yield case(
             f"FollowTheApproximateLeader, local-linear, {neighbours}",
             _learner(partial(
@@ -196,7 +196,7 @@ def learners() -> Iterator[Case]:
             partial(_streams, neighbours, 4, 3),
         )  # fmt: skip
         yield case(
-            f"Learner with a rule of one's own, {neighbours}",
+            f"Learner with a custom rule, {neighbours}",
             _learner(
                 partial(online.Learner, ball, _Towards(), linear, budget=budget, horizon=rows)
             ),
@@ -218,8 +218,8 @@ def learners() -> Iterator[Case]:
             _logits(partial(online.Experts, 4, budget=budget, horizon=4, temperature=50.0)),
             partial(_costs, neighbours, 4, 4),
         )
-        # where a blanked record leaves its coordinates behind, the draws of the two worlds do not correspond one to
-        # one: tests/sums/test_on_demand.py compares their laws
+        # if a blanked record's coordinates are read later only, the draws of the two worlds do not correspond one to
+        # one; tests/sums/test_on_demand.py compares their laws
         sparse = partial(online.SparseLeader, dim, strong, radius=FAR, budget=budget, horizon=rows)
         for every in (1, 2) if neighbours == "replace" else (1,):
             yield case(
@@ -228,7 +228,7 @@ def learners() -> Iterator[Case]:
                 streams,
                 normals=True,
             )
-        # a decision says less than the two totals behind it; several, with noise a known way apart, say all
+        # one decision reveals less than the two totals behind it; several, with known differences in noise, reveal both
         yield case(
             f"QuadraticLeader, {neighbours}",
             _learner(
@@ -247,7 +247,7 @@ def learners() -> Iterator[Case]:
 
 
 def _learner_of_persons(make: Callable[[], online.OnlineLearner], age: int | None = None) -> Run:
-    """Records with labels and the ids of their persons; what is seen is every decision."""
+    """Run a learner on records with labels and the ids of their persons; the output is every decision."""
 
     def run(data: Any, source: Source) -> Outcome:
         X, y, ids, present = data
@@ -268,7 +268,7 @@ def _people(
     labels: tuple[float, float] | None = None,
     first: int = 0,
 ) -> Iterator[Pair]:
-    """One person with the same record at every step from the first on, blanked, or replaced by another's."""
+    """One person with the same record at every step from the first on, blanked, or replaced by another person's."""
     ids, steps = np.arange(100, 100 + rows), np.arange(rows)
     everyone = np.ones(rows, dtype=bool)
 
@@ -288,7 +288,7 @@ def _people(
 
 
 def _sparse_of_persons(make: Callable[[], online.SparseLeader]) -> Run:
-    """Records of a sparse learner one by one with their persons, and all its weights after each."""
+    """Records of a sparse learner one by one with their persons; all its weights are read after each."""
 
     def run(data: Any, source: Source) -> Outcome:
         X, _, ids, present = data
@@ -302,7 +302,8 @@ def _sparse_of_persons(make: Callable[[], online.SparseLeader]) -> Run:
 
 
 def learners_of_persons() -> Iterator[Case]:
-    """Learners where a person has several records, more than may count, and promises by age."""
+    """Learners where a person has several records, more than may count, and guarantees by age."""
+
     rows, rule, ball = 7, Participation(2, 3), sets.L2Ball(1, FAR)
     linear, strong = losses.Linear(), losses.Linear(ridge=1.0)
     leader = partial(online.FollowTheRegularizedLeader, ball, linear, regularizer=1.0)
@@ -317,7 +318,7 @@ def learners_of_persons() -> Iterator[Case]:
             "FollowTheApproximateLeader": partial(
                 online.FollowTheApproximateLeader, ball, strong, step="projection", **common
             ),
-            "Learner with a rule of one's own": partial(
+            "Learner with a custom rule": partial(
                 online.Learner, ball, _Towards(), linear, **common
             ),
             "PerturbedIterates": partial(

@@ -1,4 +1,4 @@
-"""A mechanism with prescribed noise, and the noise of the other world for which exactly the same outputs leave.
+"""A mechanism with prescribed noise, and the noise of the other world for which its outputs are exactly the same.
 
 Every release is linear in its own draws and depends on the past only through earlier outputs, which are equal in both
 worlds; so the noise is found by Newton's method, with the response to each draw measured. If no noise can match an
@@ -26,18 +26,18 @@ from reticent.noise import Source
 from reticent.privacy import BoundedRange, Curve, Gaussian, Guarantee, Pure, compose
 
 TOLERANCE = 1e-9
-"""A claim is refuted where the computed value exceeds it by more than this share."""
+"""A claim is refuted if the computed value exceeds it by more than this share."""
 
 _STEP = 2.0**-8  # by how many scales a draw is moved to measure its response
 _ITERATIONS = 60
-_EACH = 48  # more draws than this are searched for those that matter
-_PROGRAMME = 1e-5  # what a linear programme on measured responses may be off by
-_UNSEEN = 1e-6  # of a standard deviation: a difference in what leaves that no noise explains
+_EACH = 48  # among more draws than this, those that matter are found by a search
+_PROGRAMME = 1e-5  # tolerance of a linear programme on measured responses
+_UNSEEN = 1e-6  # in standard deviations: noise must explain a larger difference between outputs
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run of one of the library's own cases returns: what leaves, and what was promised."""
+    """What a run of one of the library's own cases returns: its output, and the guarantee it states."""
 
     output: Any
     guarantee: Guarantee | Curve
@@ -45,7 +45,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two neighbouring inputs, and in a few words what is extreme about them."""
+    """Two neighbouring inputs, and a few words that say what is extreme about them."""
 
     data: Any
     neighbour: Any
@@ -54,7 +54,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Loss:
-    """What separates two worlds whose outputs are the same: the moves of the draws, and the choices."""
+    """What separates two worlds whose outputs are the same: how far each draw moves, and the selections."""
 
     mu: float
     pure: float
@@ -72,7 +72,7 @@ class Loss:
         return compose(parts) if parts else Pure(0.0)
 
     def with_noise_divided_by(self, factor: float) -> Loss:
-        """What the same moves would cost with less noise: every logarithm of a ratio grows in proportion."""
+        """The loss of the same moves with less noise: the logarithm of every ratio grows in proportion."""
         choices = tuple(
             type(curve)(factor * curve.value) for curve in self.choices if isinstance(curve, Pure)
         )
@@ -80,16 +80,16 @@ class Loss:
 
 
 Start = Callable[[Draw], FloatArray]
-"""Noise of the first world: a function of what was drawn."""
+"""A function that computes the noise of the first world from what was drawn."""
 
 
 def silent(made: Draw) -> FloatArray:
-    """No noise: every learner is then far from the border of its set."""
+    """No noise, so that every learner stays far from the border of its set."""
     return np.zeros_like(made.values)
 
 
 def pushed(by: float) -> Start:
-    """The same number of scales for every draw, which pushes decisions far to one side."""
+    """Every draw equals the same multiple of its scale, which pushes decisions far to one side."""
 
     def start(made: Draw) -> FloatArray:
         return np.broadcast_to(by * made.scales[:, None], made.values.shape)
@@ -111,18 +111,18 @@ class Machine:
     Parameters
     ----------
     run : callable
-        ``run(data, source)`` returns what leaves (numbers, in any shape), or an :class:`Outcome`.
+        ``run(data, source)`` returns its output (numbers, in any shape), or an :class:`Outcome`.
     taps : bool
-        Whether what left through the library's own doors is what has to be matched (and the output then has to
-        be a function of it); otherwise the output itself is.
+        Whether the noisy vectors that the library released have to match (the output then has to be a function of
+        them); otherwise the output itself has to.
     repeats : int
-        How many runs, with noise that differs by known amounts, are matched by one common move of the draws. More than
-        one where a single output says less than the numbers behind it, and these do not depend on it.
+        Number of runs, with noise that differs by known amounts, that one common change of the draws must match. More
+        than one is needed where a single output reveals less than the noisy numbers behind it.
     normals : bool
-        Whether ``Source.normals`` is noise.
+        Whether ``Source.normals`` is noise, and not public randomness.
     bits : bool
-        Whether outputs must be matched to the last bit wherever all noise is whole lattice steps; not where several
-        runs are matched by one move, which rounding may tell apart by one step.
+        Whether outputs must match to the last bit wherever all noise is whole lattice steps. False if one change has to
+        match several runs, in which rounding may make a difference of one step.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class Machine:
         values: list[FloatArray] | None = None,
         choices: list[Choice] | None = None,
     ) -> _Played:
-        """One run (or several) on the data, with the given noise."""
+        """Run the mechanism on the data, once or several times, with the given noise."""
         parts = [self._once(data, start, values, choices, k) for k in range(self._repeats)]
         whole = parts[0]
         for part in parts[1:]:
@@ -172,13 +172,13 @@ class Machine:
         indices = None if choices is None else [choice.index for choice in choices]
         with listening(script, indices, normals=self._normals) as tape:
             result = self._run(data, Source())
-        promised = result.guarantee if isinstance(result, Outcome) else None
+        stated = result.guarantee if isinstance(result, Outcome) else None
         output = _flat(result.output if isinstance(result, Outcome) else result)
         seen = _flat(tape.seen) if self._taps and tape.seen else output
-        return _Played(tape, seen, output, promised)
+        return _Played(tape, seen, output, stated)
 
     def compare(self, pair: Pair, start: Start = silent) -> tuple[Loss, Guarantee | Curve | None]:
-        """What separates the two worlds of a pair."""
+        """The privacy loss between the two worlds of a pair, and the guarantee that the run states, if any."""
         here = self.play(pair.data, start)
         values = [draw.values for draw in here.tape.draws]
         there = self.play(pair.neighbour, start, values, here.tape.choices)
@@ -215,9 +215,9 @@ class Machine:
         values: list[FloatArray],
         moved: list[FloatArray],
     ) -> float | None:
-        """Where more numbers are drawn than leave, many moves of the draws do the same: the cheapest of them.
+        """The cheapest change of the draws with the same effect, if more numbers are drawn than released.
 
-        A linear programme; the rows of Gamma vectors are moved in parallel, since all of them hide one record.
+        This is a linear programme; the rows of Gamma vectors move in parallel, since all of them hide one record.
         """
         where, response = self._response(data, start, here, values)
         draws = here.tape.draws
@@ -259,16 +259,16 @@ class Machine:
     def _match(
         self, pair: Pair, start: Start, here: _Played, there: _Played, values: list[FloatArray]
     ) -> tuple[list[FloatArray], _Played, str]:
-        """Noise of the other world with which the same leaves."""
+        """Noise with which the other world produces the same output; else a sentence that says why there is none."""
         gap = here.transcript - there.transcript
         moved = [value.copy() for value in values]
         if not gap.any():
             return moved, there, _rest(here, there)
         if not values:
-            return moved, there, "what leaves depends on the record and no noise was drawn"
+            return moved, there, "the output depends on the record, and no noise was drawn"
         where, response = self._response(pair.data, start, here, values)
         if not where.size:
-            return moved, there, "what leaves depends on the record and on no draw"
+            return moved, there, "the output depends on the record and on no draw"
         inverse = np.linalg.pinv(response, rcond=1e-11)
         sizes, whole = _sizes(here.tape.draws)
         flat = np.concatenate([value.ravel() for value in moved])
@@ -290,7 +290,7 @@ class Machine:
         if gap.any() and whole.all() and self._bits:
             exact = self.same_bits(pair, start, here, values, (where, response))
             if exact is None:
-                return moved, there, "the last bits of what leaves depend on the record"
+                return moved, there, "the last bits of the output depend on the record"
             return moved, there, _rest(here, exact)
         return moved, there, _rest(here, there)
 
@@ -302,10 +302,10 @@ class Machine:
         values: list[FloatArray],
         responses: tuple[NDArray[np.int64], FloatArray],
     ) -> _Played | None:
-        """A run on the neighbour with the very same outputs, by as few draws as there are outputs.
+        """A run on the neighbour with exactly the same outputs, changing only as many draws as there are outputs.
 
-        Where more is drawn than leaves, the cheapest move of all draws is no whole number of lattice steps; that of
-        as many independent ones as leave is.
+        If more numbers are drawn than released, the cheapest change of all draws is not a whole number of lattice
+        steps; a change of as many independent draws as there are outputs is.
         """
         where, response = responses
         order = qr(response, mode="r", pivoting=True)[1]
@@ -342,7 +342,7 @@ class Machine:
     def _response(
         self, data: Any, start: Start, here: _Played, values: list[FloatArray]
     ) -> tuple[NDArray[np.int64], FloatArray]:
-        """Which draws matter, and how what leaves responds to one scale of each."""
+        """The draws that matter, and the response of the output to a change of each by its scale."""
         key = (start, tuple(value.shape for value in values), here.transcript.size)
         if key in self._responses:
             return self._responses[key]
@@ -369,7 +369,7 @@ class Machine:
 def _search(
     places: NDArray[np.int64], answer: Callable[[NDArray[np.int64]], FloatArray]
 ) -> Iterator[tuple[int, FloatArray]]:
-    """The draws that matter, one by one; halves of many draws that change nothing are left out."""
+    """Find the draws that matter by bisection: a half of the draws that changes nothing together is left out."""
     if places.size == 0:
         return
     if places.size > _EACH or places.size == 1:
@@ -388,7 +388,7 @@ def _search(
 
 
 def _flat(value: Any) -> FloatArray:
-    """Numbers of any nesting in a row."""
+    """Flatten numbers of any nesting into one vector."""
     if isinstance(value, list | tuple):
         return np.concatenate([_flat(part) for part in value]) if value else np.empty(0)
     return np.asarray(value, dtype=np.float64).reshape(-1)
@@ -402,14 +402,14 @@ def _shaped(flat: FloatArray, like: list[FloatArray]) -> list[FloatArray]:
 
 
 def _sizes(draws: list[Draw]) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """The scale of every number that was drawn, and whether it is a whole one."""
+    """The scale of every number that was drawn, and whether the number is a whole one."""
     scales = [np.repeat(draw.scales, draw.values.shape[1]) for draw in draws]
     whole = [np.full(draw.values.size, draw.whole) for draw in draws]
     return np.concatenate(scales), np.concatenate(whole)
 
 
 def _structure(here: _Played, there: _Played) -> str:
-    """A sentence if what is drawn, or how much leaves, depends on the record."""
+    """A sentence if what is drawn, or the length of the output, depends on the record."""
     mine, other = here.tape, there.tape
     if [d.values.shape for d in mine.draws] != [d.values.shape for d in other.draws]:
         return "how many numbers are drawn depends on the record"
@@ -423,14 +423,14 @@ def _structure(here: _Played, there: _Played) -> str:
     if any(a.scale != b.scale for a, b in zip(mine.choices, other.choices, strict=True)):
         return "the scale of a selection depends on the record"
     if here.transcript.shape != there.transcript.shape:
-        return "how many numbers leave depends on the record"
+        return "the length of the output depends on the record"
     if not (np.isfinite(here.transcript).all() and np.isfinite(there.transcript).all()):
-        return "a number that leaves is not finite"
+        return "an output is not finite"
     return ""
 
 
 def _rest(here: _Played, there: _Played) -> str:
-    """With the same noisy numbers in both worlds, whatever else leaves must be the same to the last bit."""
+    """A sentence if something else in the output differs although all noisy numbers are the same in both worlds."""
     if not np.array_equal(here.transcript, there.transcript):
         return ""
     if here.output.shape != there.output.shape or not np.array_equal(here.output, there.output):
@@ -439,7 +439,7 @@ def _rest(here: _Played, there: _Played) -> str:
 
 
 def _choice(here: Choice, there: Choice) -> Curve:
-    """What one selection tells: the range of its log-ratios where the noise is Gumbel's."""
+    """The privacy loss of one selection; for Gumbel noise, the range of its log-ratios."""
     if here.noise == "gumbel":
         shift = (here.scores - there.scores) / here.scale
         return BoundedRange(float(np.ptp(shift)))
@@ -448,11 +448,12 @@ def _choice(here: Choice, there: Choice) -> Curve:
 
 
 def _left(gap: FloatArray, response: FloatArray, inverse: NDArray[Any]) -> str:
-    """Why no noise closes the gap between two outputs, or nothing where rounding alone is left of it."""
+    """Why no noise closes the gap between two outputs; empty if only rounding is left of it."""
     loose = gap - response @ (inverse @ gap)
     typical = float(np.max(np.linalg.norm(response, axis=0)))
     if not float(np.linalg.norm(loose)) <= _UNSEEN * typical:
-        return "what leaves depends on the record beyond what its noise can hide"
+        return "the output depends on the record beyond what its noise can hide"
+
     if not float(np.linalg.norm(inverse @ gap)) <= _UNSEEN:
         return "no noise of the neighbour gives the same output"
     return ""

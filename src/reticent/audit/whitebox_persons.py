@@ -1,6 +1,6 @@
-"""White-box lines of fits on tables in which persons are protected, each with all of their records.
+"""White-box audit lines of fits on tables in which all records of a person are protected together.
 
-One person has three records, the others have one each. All three are blanked or replaced; and since the number of a
+One person has three records, the others have one each. All three are blanked or replaced. Since the number of a
 person's records is private, they are also replaced by a single one, so that the two tables differ in length.
 """
 
@@ -28,7 +28,7 @@ _RULES: dict[str, int | None] = {"1/m each": None, "the first two": 2}
 
 
 def _tables(neighbours: str, dim: int, labels: tuple[float, float]) -> Iterator[Pair]:
-    """The person's rows are beyond every bound, all of them the same, the last one alone, or the first one alone."""
+    """The person's rows are beyond every bound: all of them and equal, only the last one, or only the first one."""
     mine, theirs = labels
     first = np.flatnonzero(_MINE)
     for size in (1.0, 3.0, HUGE):
@@ -70,7 +70,7 @@ def _model(make: Callable[..., Any], X: FloatArray, y: FloatArray, groups: Any) 
 
 
 def tables_of_persons() -> Iterator[Case]:
-    """Every solver that takes ``groups``, by both rules of what a person's records count."""
+    """Every solver that takes ``groups``, under both rules for how much a person's records count."""
     linear, squared = losses.Linear(), losses.Squared()
     for neighbours in BOTH:
         budget = Budget(1.0, 1e-6, neighbours)
@@ -100,7 +100,7 @@ def tables_of_persons() -> Iterator[Case]:
             mine = [0, 5, 9]
             ids[mine] = 0
             yield case(
-                f"PrivateLinearRegression of persons as it comes, {rule}, {neighbours}",
+                f"PrivateLinearRegression of persons with defaults, {rule}, {neighbours}",
                 as_it_comes(neighbours, max_records=most),
                 partial(whole_tables, neighbours, mine, ids),
                 quick=neighbours == "zero-out",

@@ -1,8 +1,8 @@
-"""What the white-box lines share: a line of the table, and records that are hard to hide.
+"""What the white-box audit lines share: the class of a line, and records that are hard to hide.
 
 A pair of neighbours differs in one record, which lies at a bound or beyond it: far too long, so long that its norm
-overflows, so short that its square underflows, at the first, a middle and the last place, and among rows that are all
-equal.
+overflows, or so short that its square underflows. It is the first, a middle or the last record, or one among rows that
+are all equal.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Run = Callable[[Any, Source], Outcome]
 
 HUGE = 1.797e308
 TINY = 5e-324
-FAR = 1e9  # a set so large that no decision is ever cut off
+FAR = 1e9  # a set so large that no decision reaches its border
 BOTH = ("zero-out", "replace")
 
 
 @dataclass(frozen=True)
 class Case:
-    """One line of the table: its setting, how to compute it, and whether a quick audit does."""
+    """One audit line: its setting, how to compute it, and whether the quick mode includes it."""
 
     setting: str
     check: Callable[[], Exact]
@@ -46,7 +46,7 @@ def case(
     quick: bool = True,
     **options: Any,
 ) -> Case:
-    """A line that searches some pairs; ``options`` go to :func:`reticent.audit.whitebox.search`."""
+    """An audit line that searches some pairs; ``options`` go to :func:`reticent.audit.whitebox.search`."""
     chosen = tuple(starts)
 
     def check() -> Exact:
@@ -56,7 +56,7 @@ def case(
 
 
 def worst(found: Iterable[Exact]) -> Exact:
-    """The line that reaches most of its claim."""
+    """The result that reaches the largest share of its claim."""
     return max(found, key=lambda exact: exact.tightness)
 
 
@@ -82,7 +82,7 @@ def extremes(dim: int, norm: float = 1.0) -> list[tuple[FloatArray, str]]:
 
 
 def instead(vector: FloatArray, neighbours: str) -> tuple[FloatArray, str]:
-    """What takes a record's place: nothing, or its opposite."""
+    """What takes a record's place, with its name: nothing if records are blanked, else the opposite record."""
     if neighbours == "zero-out":
         return np.zeros_like(vector), "blanked"
     return -vector, "turned round"
@@ -91,7 +91,7 @@ def instead(vector: FloatArray, neighbours: str) -> tuple[FloatArray, str]:
 def tables(
     neighbours: str, rows: int, dim: int, places: Iterable[int] | None = None
 ) -> Iterator[tuple[FloatArray, FloatArray, int, str]]:
-    """Pairs of tables that differ in one row, which row that is, and what is extreme about it."""
+    """Pairs of tables that differ in one row, the number of that row, and what is extreme about it."""
     where = list(range(rows) if places is None else places)
     for place in where:
         chosen = extremes(dim)
@@ -100,7 +100,7 @@ def tables(
             here[place] = vector
             there[place], other = instead(vector, neighbours)
             yield here, there, place, f"row {place} {words}, {other}"
-    # every row the same: a rule that looks at all rows together would treat the changed one otherwise
+    # all rows equal: a rule that looks at all rows together would treat the changed one differently
     here = np.zeros((rows, dim))
     here[:, 0] = 1.0
     there = here.copy()
@@ -135,7 +135,7 @@ def products(neighbours: str, rows: int) -> Iterator[Pair]:
 
 
 def wrong(neighbours: str, rows: int) -> Iterator[tuple[FloatArray, FloatArray, int, str]]:
-    """Records that a decision far along (1, 1) gets wrong, and that nearly point away from each other."""
+    """Records that a decision far along (1, 1) misclassifies, and that point in nearly opposite directions."""
     along, across = np.array([1.0, 1.0]) / math.sqrt(2.0), np.array([1.0, -1.0]) / math.sqrt(2.0)
     first, second = -0.1 * along + 0.995 * across, -0.1 * along - 0.995 * across
     for place in (1, rows - 1):
@@ -148,7 +148,7 @@ def wrong(neighbours: str, rows: int) -> Iterator[tuple[FloatArray, FloatArray, 
 
 
 def fit(solve: Callable[..., erm.Fit]) -> Run:
-    """A solver of a table."""
+    """A run that fits a solver to a table."""
 
     def run(data: Any, source: Source) -> Outcome:
         found = solve(*data)

@@ -1,7 +1,7 @@
-"""White-box lines of what outlives a process: saved states, forks, and the keys of the noise.
+"""White-box audit lines of what outlives a process: saved states, forks, and the keys of the noise.
 
-A stream that was saved, written and read again must satisfy the guarantee of one that ran through. For the hooks a
-repeated draw is one draw, so noise that is used for two different things shows as a difference that no noise explains.
+A stream that was saved and restored must satisfy the guarantee of an uninterrupted one. The hooks count a repeated draw
+as one draw, so noise that is used twice for different purposes appears as a difference that no noise explains.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _SOURCES = 4096  # enough for keys of two bytes to repeat with probability 1 - e
 
 
 def _saved(stream: Any) -> Any:
-    """The stream after its state was written and read again."""
+    """The stream, restored from its saved state."""
     return type(stream).from_state(files.loads(files.dumps(stream.state())))
 
 
 def _restarted(make: Callable[[], Any], step: Callable[[Any, Any], Any], places: Any) -> Run:
-    """One record after the other, with a restart before each of the places."""
+    """Records one by one, with a restart before each of the given places."""
 
     def run(data: Any, source: Source) -> Outcome:
         stream, seen = make(), []
@@ -46,8 +46,8 @@ def _restarted(make: Callable[[], Any], step: Callable[[Any, Any], Any], places:
             if k in places:
                 stream = _saved(stream)
             seen.append(step(stream, record))
-        promised = stream.guarantee_ if hasattr(stream, "guarantee_") else stream.guarantee
-        return Outcome(seen, promised)
+        stated = stream.guarantee_ if hasattr(stream, "guarantee_") else stream.guarantee
+        return Outcome(seen, stated)
 
     return run
 
@@ -148,14 +148,14 @@ def restarts() -> Iterator[Case]:
 
 
 def _all_or_nothing(name: str, leak: str, how: str) -> Exact:
-    """A line about something that either never happens or gives everything away."""
+    """The result of a check of something that must not happen, and that would reveal everything if it did."""
     if leak:
         return Exact(name, 0.0, math.inf, 0.0, math.inf, False, leak, fault=1.0)
     return Exact(name, 0.0, 0.0, 0.0, 1.0, True, how, fault=1.0)
 
 
 def _twice(make: Callable[[], Any], step: Callable[[Any, Any], Any]) -> Exact:
-    """Of several continuations of one state one is allowed, or their outputs show the difference of records."""
+    """Only one of several continuations of a state may be allowed; two would reveal the difference of their records."""
     stream, row = make(), np.ones(_DIM)
     step(stream, row)
     state = files.dumps(stream.state())
@@ -178,7 +178,7 @@ def _twice(make: Callable[[], Any], step: Callable[[Any, Any], Any]) -> Exact:
 
 @contextlib.contextmanager
 def _stopped() -> Iterator[None]:
-    """Neither the clock nor the process id nor Python's own generators tell two moments apart."""
+    """Freeze the clock, the process id and Python's own generators, so that keys must come from somewhere else."""
     names = ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns")
     with contextlib.ExitStack() as stack:
         for name in (*names, "process_time", "process_time_ns"):
@@ -221,7 +221,7 @@ def _forked() -> Exact:
 
 
 def _past() -> Exact:
-    """A state must not lead back to what was drawn before it was taken."""
+    """A saved state must not reveal what was drawn before it was saved."""
     source = Source()
     drawn = bytes(source.words(4))
     later = Source.from_state(source.state())
@@ -229,11 +229,11 @@ def _past() -> Exact:
     leak = "a saved state drew again what had been drawn" if again == drawn else ""
     if any(bytes(later.words(4)) == drawn for _ in range(64)):
         leak = "a saved state drew again what had been drawn"
-    return _all_or_nothing("saved state", leak, "what was drawn before does not come again")
+    return _all_or_nothing("saved state", leak, "earlier draws do not come again")
 
 
 def _two_runs() -> Exact:
-    """Everything that draws, run twice on the same data: no noise comes twice, at any place of any stream."""
+    """Run everything that draws noise twice on the same data: no noise may occur twice, anywhere in any stream."""
     budget, rows = Budget(1.0, 1e-6), np.eye(4)
     runs: dict[str, Callable[[], Any]] = {
         "release": lambda: release.noisy(rows[0], 1.0, Source()),
@@ -257,14 +257,14 @@ def _two_runs() -> Exact:
         seen += len(values[0])
         if not values[0]:
             leak = f"{words} drew no noise"
-        # a lattice has some 2^30 steps to a scale: a few values may meet, not half of them
+        # a scale is about 2^30 lattice steps: a few values may coincide, but not half of them
         if 2 * len(values[0] & values[1]) > len(values[0]):
             leak = f"two runs of {words} had the same noise"
     return _all_or_nothing("two runs", leak, f"{seen} numbers of noise, none of them twice")
 
 
 def _overdrawn() -> Exact:
-    """What is asked for twice is refused the second time, also where it is asked for by a running total."""
+    """A second running total with the whole budget of a ledger must be refused."""
     budget = Budget(1.0, 1e-6)
     spent = 0
     with Ledger(budget):

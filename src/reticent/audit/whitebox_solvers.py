@@ -1,4 +1,4 @@
-"""White-box lines of everything that sees all the data: offline solvers, perturbed objectives and selections."""
+"""White-box audit lines of everything that sees all the data: offline solvers, perturbed objectives, selections."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from reticent.noise import Source, exponential_mechanism, report_noisy_max
 from reticent.privacy import Budget, Guarantee
 
 _NET = ((-1.0, -1.0), (0.0, 0.0), (1.0, 1.0), (1.0, -1.0))
-_QUADRATURE = 1e-6  # what numeric integration may be off by
+_QUADRATURE = 1e-6  # tolerance of numeric integration
 
 
 def _boosted(budget: Budget, data: Any, source: Source) -> Outcome:
-    """Every round in one dimension, where the matrix, its eigenvalue and what the guarantee covers are one number."""
+    """Every boosted round in one dimension, where the released matrix is a single number, its own eigenvalue."""
     seen: list[float] = []
     found = erm.sufficient_statistics(
         losses.Squared(),
@@ -64,7 +64,7 @@ def _opposite(neighbours: str, rows: int) -> Iterator[Pair]:
 
 
 def solvers() -> Iterator[Case]:
-    """Every offline solver whose releases are linear in their noise, and those that choose."""
+    """Every offline solver whose releases are linear in their noise, and those that select."""
     rows, dim = 4, 2
     ball, box, linear = sets.L2Ball(dim, FAR), sets.LinfBall(dim, 1e3), losses.Linear()
     hinge = losses.SmoothHinge(0.1)
@@ -185,8 +185,8 @@ def _weighted(neighbours: str, rows: int, dim: int) -> Iterator[Pair]:
 def _sampling(neighbours: str) -> Exact:
     """One step over a Poisson sample: how often a record is in it, and how far it moves the sum.
 
-    The random words are prescribed too: evenly spread over all there are, so that the share of records in the
-    sample is the probability of being in it. The hockey stick of one step follows by numeric integration.
+    The random words are prescribed too, evenly spread over their range, so that the share of records in the sample is
+    the probability of being in it. The hockey stick of one step follows by numeric integration.
     """
     delta = 1e-6
     budget = Budget(1.0, delta, neighbours)
@@ -221,7 +221,7 @@ def _sampling(neighbours: str) -> Exact:
     there = here.copy()
     there[0], _ = instead(here[0], neighbours)
     first, second = solve(here, everyone)[0], solve(there, everyone)[0]
-    # one scale of noise, as the released number shows it
+    # how one scale of noise moves the released number
     noisy = solve(here, everyone, float(first.draws[0].scales[0]))[0]
     scale = abs(float(noisy.seen[0][0] - first.seen[0][0]))
     moved = abs(float(first.seen[0][0] - second.seen[0][0])) / scale
@@ -244,7 +244,7 @@ def _sampling(neighbours: str) -> Exact:
 
 
 def _alone(neighbours: str, dim: int = 1) -> list[Pair]:
-    """One record beyond the bound, beside a null record; and its absence or its opposite."""
+    """A table of one record beyond the bound and a null record, and the table with it blanked or reversed."""
     X, y = np.zeros((2, dim)), np.ones(2)
     X[0, 0] = 3.0
     other = X.copy()
@@ -260,7 +260,7 @@ def perturbed() -> Iterator[Case]:
     for neighbours in BOTH:
         for delta in (1e-6, 0.0):
             budget = Budget(4.0, delta, neighbours)
-            # a large ridge shows the noise, a small one the determinant
+            # with a large ridge the noise determines the loss, with a small one the determinant
             settings += [
                 (f"SmoothHinge, ridge {ridge:g}", partial(solve, regularizer=ridge), budget)
                 for ridge in (300.0, 6.0)
@@ -319,7 +319,7 @@ def perturbed() -> Iterator[Case]:
 def _selection(noise: str, budget: Budget, monotone: bool) -> Exact:
     """The exact law of one choice in two worlds, from the scores and the scale that reached it.
 
-    A candidate that is seldom chosen gains while all others lose (or, monotone, stay).
+    A rarely chosen candidate gains while all others lose (or stay, if scores are monotone).
     """
     sensitivity = 2.0
     given: dict[str, Any] = {"sensitivity": sensitivity, "budget": budget, "monotone": monotone}
@@ -365,9 +365,10 @@ def _epsilon(p: FloatArray, q: FloatArray, delta: float) -> float:
 
 
 def _density(neighbours: str) -> Exact:
-    """The density from which the exponential mechanism says that it draws, on a fine grid.
+    """The density from which the exponential mechanism states that it draws, on a fine grid.
 
-    Many other records put nearly all of it at one end; the log-ratio at the other is then all that a record can do.
+    Many other records put nearly all of the density at one end; the log-ratio at the other end is then the largest that
+    a record can cause.
     """
     budget, loss = Budget(1.0, 0.0, neighbours), losses.Linear()
     grid = np.linspace(-1.0, 1.0, 2001)
@@ -392,7 +393,7 @@ def _density(neighbours: str) -> Exact:
             value, claimed = _ratio(p, q), claim.epsilon(0.0)
             share = value / claimed
             how = f"a record {row:g} among 59 of 1"
-            # the logarithms of a density are in proportion to its exponent, but for what normalises it
+            # the logarithm of a density is proportional to its exponent, except for the normalising constant
             fault = least_fault(partial(_exceeds, p, q, claimed))
             yield Exact(
                 "density", claimed, value, 0.0, share, share <= 1.0 + 1e-7, how, fault=fault

@@ -1,4 +1,4 @@
-"""White-box lines of running totals.
+"""White-box audit lines of running totals.
 
 With a window, the stream ends where the guarantee of its record ends: ``window`` outputs after the record, counting its
 own.
@@ -29,7 +29,7 @@ from reticent.privacy import Budget, Participation
 def _total(
     make: Callable[[], sums.RunningTotal], one_by_one: bool = False, age: int | None = None
 ) -> Run:
-    """All outputs of a total under its whole promise, or under that for the outputs up to an age."""
+    """All outputs of a total, with its whole guarantee or with that for outputs up to an age."""
 
     def run(data: FloatArray, source: Source) -> Outcome:
         total = make()
@@ -61,7 +61,7 @@ def _epochs(rows: int, places: Iterable[int]) -> Iterator[Pair]:
 
 
 def _total_of_persons(make: Callable[[], sums.RunningTotal], age: int | None = None) -> Run:
-    """Contributions with the ids of their persons."""
+    """A run of contributions with the ids of their persons."""
 
     def run(data: Any, source: Source) -> Outcome:
         rows, ids = data
@@ -73,7 +73,7 @@ def _total_of_persons(make: Callable[[], sums.RunningTotal], age: int | None = N
 
 
 def _on_demand_of_persons(mechanism: sums.CorrelatedMechanism) -> Run:
-    """Contributions to one coordinate with the ids of their persons, read after each of them."""
+    """A run of contributions to one coordinate with the ids of their persons; it is read after each of them."""
 
     def run(data: Any, source: Source) -> Outcome:
         rows, ids = data
@@ -87,7 +87,7 @@ def _on_demand_of_persons(mechanism: sums.CorrelatedMechanism) -> Run:
 
 
 def _persons(neighbours: str, rows: int, rule: Participation, first: int = 0) -> Iterator[Pair]:
-    """One person with records at every step from the first on, too long, of which few may count."""
+    """One person with records at every step from the first on, all of them too long; only few of them may count."""
     ids = np.arange(100, 100 + rows)
     here, none = np.zeros((rows, 1)), np.zeros((rows, 1))
     here[first:] = 3.0
@@ -103,7 +103,7 @@ def _persons(neighbours: str, rows: int, rule: Participation, first: int = 0) ->
 
 
 def totals_of_persons() -> Iterator[Case]:
-    """Running totals where a person has several records, and more than may count."""
+    """Running totals where a person has several records, more than may count."""
     rows, rule = 10, Participation(3, 3)
     kinds: list[tuple[str, Any, bool]] = [
         ("Correlated", sums.Correlated, False),
@@ -148,7 +148,7 @@ def totals_of_persons() -> Iterator[Case]:
 
 
 def totals() -> Iterator[Case]:
-    """Every running total, by kind of noise, relation, precision and life."""
+    """Every running total, by kind of noise, relation, precision and length of the stream."""
     rows, dim, window = 8, 2, 4
     kinds: list[tuple[str, Any, bool]] = [
         ("Tree, Honaker", partial(sums.Tree, estimator="honaker"), False),
@@ -202,7 +202,7 @@ def totals() -> Iterator[Case]:
                 partial(_epochs, age + 3, (3,)),
                 quick=age > 4,
             )
-    # the first epoch has 256 steps: only a stream of that length shows all of a record
+    # the first epoch has 256 steps, so only a stream of that length reveals all of a record
     yield case(
         "Tree, plain, two epochs",
         _total(partial(sums.Tree, 1, None, budget=budget, estimator="plain")),

@@ -1,4 +1,4 @@
-"""White-box lines of the feature-distributed protocol."""
+"""White-box audit lines of the feature-distributed protocol."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from reticent.audit.whitebox_records import (
 from reticent.noise import Source
 from reticent.privacy import Budget, Entry, Guarantee, Ledger
 from reticent.vertical import messages
-from reticent.vertical.plan import Terms, promise
+from reticent.vertical.plan import Terms, guarantee_of
 
-_MANY = 128  # so many rows put one score far ahead of the others, where Laplace noise tells most
+_MANY = 128  # rows that put one score far ahead of the others, where Laplace noise reveals most
 
 
 class _Generous(Ledger):
-    """Pays for everything without a look: what is audited is the messages, not the accounts."""
+    """A ledger that accepts every charge, because the messages are audited and not the accounting."""
 
     def spend(self, guarantee: Guarantee, what: str) -> Entry:
         return Entry(what, guarantee, "")
@@ -41,8 +41,8 @@ def _asked(party: vertical.Party, request: messages.Message) -> Any:
 
 
 def _told(plan: vertical.Plan, terms: Terms) -> Run:
-    """All that a party says to a coordinator that pushes every record's slope to its clip."""
-    claim = promise(plan, terms)
+    """Everything that a party sends to a coordinator that pushes every record's slope to its clip."""
+    claim = guarantee_of(plan, terms)
     budget = Budget(1e6, 1e-3, terms.neighbours)
 
     def run(data: Any, source: Source) -> Outcome:
@@ -88,7 +88,7 @@ def _rows(neighbours: str, rows: int, places: Iterable[int] = (0,)) -> Iterator[
 
 
 def columns() -> Iterator[Case]:
-    """The feature-distributed protocol: one party against all others, and whole runs."""
+    """The feature-distributed protocol: one party against all others together, and whole runs."""
     rows = 4
     for neighbours in BOTH:
         terms = Terms(neighbours=neighbours)
@@ -122,7 +122,7 @@ def columns() -> Iterator[Case]:
                 partial(_rows, neighbours, made.rows, (0, made.rows - 1)),
                 delta=1e-3,
             )
-        # an honest coordinator pushes no slope to its clip: what one run shows is far below the claim
+        # an honest coordinator pushes no slope to its clip, so the loss of one run is far below the claim
         for variant in ("ball", "product"):
             yield case(
                 f"Coordinator, {variant}, {neighbours}",

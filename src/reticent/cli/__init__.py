@@ -1,7 +1,7 @@
 """The `reticent` command.
 
-``main`` is all there is to call. Whatever goes wrong inside ends here, as one sentence on standard
-error and an exit status, never as a traceback (unless ``RETICENT_TRACEBACK=1`` asks for it).
+``main`` is the entry point. It turns every error into one sentence on standard error and an exit status, never a
+traceback (unless ``RETICENT_TRACEBACK=1`` asks for one).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _run(arguments: list[str] | None) -> int:
     from reticent.cli.app import app
     from reticent.cli.errors import Refused
 
-    # where no home can be written, Matplotlib caches in a temporary folder, and says so in two lines
+    # if the home directory is not writable, Matplotlib caches in a temporary folder and prints two lines about it
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
         result = app(args=arguments, prog_name="reticent", standalone_mode=False)
@@ -49,10 +49,10 @@ def _run(arguments: list[str] | None) -> int:
 
 
 def _explain(error: Exception) -> int:
-    """What went wrong as one sentence, and the exit status that goes with it."""
+    """Print an error as one sentence, and return its exit status."""
     from reticent.cli.errors import MISUSED, UNFORESEEN
 
-    # what the parser says about the command line; its classes moved between versions of typer
+    # errors of the command line's parser; their classes moved between versions of typer
     said = getattr(error, "format_message", None)
     if said is not None and type(error).__name__ == "NoArgsIsHelpError":
         print(said(), file=sys.stderr)
@@ -67,7 +67,7 @@ def _explain(error: Exception) -> int:
         return _say(f"{error.filename}: {error.strerror}", MISUSED)
     if isinstance(error, ValueError | TypeError | OSError | ImportError):
         return _say(str(error), MISUSED)
-    words = f"{type(error).__name__}: {error}; this is a fault of ours: RETICENT_TRACEBACK=1 shows where"
+    words = f"{type(error).__name__}: {error}; this is a bug in Reticent: RETICENT_TRACEBACK=1 shows where"
     return _say(words, UNFORESEEN)
 
 
@@ -78,6 +78,6 @@ def _say(words: str, status: int) -> int:
 
 
 def _hang_up() -> int:
-    """Whoever read our output has seen enough."""
+    """End quietly: the reader of our output has closed the pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 141

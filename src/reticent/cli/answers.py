@@ -1,11 +1,10 @@
-"""What a promise costs, computed: the noise of each algorithm, what to expect, and the paper's own noise.
+"""What a guarantee costs: the noise of each algorithm, the error to expect, and the noise of the paper.
 
-Learners and solvers are built for the settings that are asked about and are asked for their own
-guarantee and their own noise; nothing here calibrates anything. Solvers that need records get made-up
-ones: neither their guarantee nor their noise depends on what records hold.
+Learners and solvers are built for the requested settings and state their own guarantee and noise; nothing is calibrated
+here. Solvers that need records get made-up ones, because neither guarantee nor noise depends on the content of records.
 
-What is called a bound is a theorem for the stated norms (its formula is on the algorithm's page
-under docs/algorithms/); what is called "about" is the balance by which defaults are chosen.
+A number given with "at most" is a theorem for the stated norms (its formula is on the algorithm's page under
+docs/algorithms/); a number given with "about" is the estimate by which defaults are chosen.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _POINTS = 60
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked about."""
+    """The algorithm and the settings to explain."""
 
     algorithm: str
     epsilon: float
@@ -48,7 +47,7 @@ class Question:
 
     @property
     def length(self) -> int:
-        """How many records the numbers are for."""
+        """The number of records to which the numbers refer."""
         return self.horizon or max(4 * (self.window or 0), 10_000)
 
 
@@ -69,12 +68,12 @@ class Answer:
 
 
 def answer(question: Question) -> Answer:
-    """Work it out."""
+    """Compute the answer to a question."""
     if question.algorithm not in ALGORITHMS:
         raise Refused(
             f"--algorithm {question.algorithm!r} is not known; use one of {', '.join(ALGORITHMS)}"
         )
-    # a published formula that is not private warns when it is built; here that is the subject
+    # a published formula that is not private warns when it is built, but here it is the subject
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ALGORITHMS[question.algorithm](question)
@@ -148,7 +147,7 @@ def _ftrl(question: Question) -> Answer:
 
 
 def of_regularized(learner: Any, question: Question) -> Answer:
-    """The answer for a regularised leader that is built already."""
+    """The answer for a regularised leader that has already been built."""
     from reticent import online, papers
 
     q = question
@@ -159,13 +158,13 @@ def of_regularized(learner: Any, question: Question) -> Answer:
         return out
     rule, T, L = learner.rule, q.horizon, learner.lipschitz
     held = rule.anchor + rule.growth * np.sqrt(np.arange(1.0, T + 1.0))
-    late = L * (1.0 / rule.fresh - 1.0)  # how far an average is behind the totals, at most
+    late = L * (1.0 / rule.fresh - 1.0)  # the largest lag of an average behind the totals
     apart = L / 2 + late + math.sqrt(q.dim) * float(errors.max())
     bound = held[-1] * q.radius**2 / 2 + L * apart * float(np.sum(1.0 / held))
     out.expect = _regret("at most", bound, T, "worst case, proved")
     out.expect.append(_about(learner, errors, steps, q))
     if q.delta == 0 or q.window is not None or learner.guarantee.unit == "person":
-        return out  # the paper's noise is for one record
+        return out  # the paper's noise protects single records only
     formula = papers.ftrl(q.epsilon, q.delta, horizon=T, norm=L)
     twin = online.FollowTheRegularizedLeader(
         learner.set, learner.loss, budget=q.budget, horizon=T, lipschitz=L, calibration="published"
@@ -196,7 +195,7 @@ def _approximate(question: Question) -> Answer:
         formula = papers.window_tree_gaussian(q.epsilon, q.delta, **printed)
     else:
         formula = papers.window_tree_gamma(q.epsilon, **printed)
-    # for ever over a horizon is, in the paper, a window as long as the horizon
+    # in the paper, protection for ever over a horizon is a window as long as the horizon
     twin = online.FollowTheApproximateLeader(
         learner.set,
         learner.loss,
@@ -321,7 +320,7 @@ def _solver(question: Question, word: str) -> Answer:
 
 
 def _trade_off(out: Answer, formula: Any, release: Any, q: Question) -> Answer:
-    """What an attacker can do at best, against ours and against the paper's noise."""
+    """The best trade-off that an attacker can reach, against our noise and against the paper's."""
     from reticent.report.page import least_misses
 
     ours, theirs = float(release.noise.split()[-1]), float(np.ravel(formula.scale)[0])
@@ -337,11 +336,11 @@ def _trade_off(out: Answer, formula: Any, release: Any, q: Question) -> Answer:
     return out
 
 
-# What they share -------------------------------------------------------------------------------------
+# Common parts ----------------------------------------------------------------------------------------
 
 
 def _steps(length: int) -> Any:
-    """Numbers of records spread evenly in logarithms, and those at which a tree has most nodes open."""
+    """Numbers of records, evenly spaced in logarithms, and those at which a tree has the most noisy nodes."""
     spread = np.geomspace(1, length, _POINTS).astype(int)
     worst = [((length + 1) >> k << k) - 1 for k in range(length.bit_length())]
     return np.unique([*spread, *(t for t in worst if t > 0)])
@@ -366,20 +365,20 @@ def _regret(words: str, value: float, records: int, note: str) -> list[str]:
 
 
 def _about(learner: Any, errors: Any, steps: Any, q: Question) -> str:
-    """Pull, movement and noise, the balance by which a leader's default is chosen."""
+    """An estimate of the regret from pull, movement and noise, by which a leader's default is chosen."""
     rule, problem = learner.rule, learner.rule.problem
     t = np.arange(1, q.length + 1, dtype=float)
     s = np.interp(t, steps, errors)
     m, L = rule.curvature, learner.lipschitz
     reach = problem.reach if m == 0 else min(problem.reach, L / m)
-    if problem.bend > 0.0:  # as far as the rule of the regulariser expects the best decision to be
+    if problem.bend > 0.0:  # the distance at which the regulariser's rule expects the best decision
         reach = min(reach, math.sqrt(q.dim) * problem.steepness / (2.0 * problem.bend))
-    # without a horizon the regulariser grows; what it is at the end is what it was meant for
+    # without a horizon the regulariser grows; its value at the end is the one it was chosen for
     held = m * t + rule.anchor + rule.growth * t**rule.power
     pull = 0.5 * float(held[-1] - m * t[-1]) * reach**2
     movement = float(np.sum(L**2 / (2 * held)))
     noise = float(np.sum((problem.bend + m * q.dim) * s**2 / (2 * held**2)))
-    if rule.anchor > 0.0:  # what all decisions together can suffer in so many coordinates
+    if rule.anchor > 0.0:  # a bound on the cost of noise for all decisions together
         noise = min(noise, q.dim * float(s[-1]) ** 2 / (2 * rule.anchor))
     return _regret(
         "about",

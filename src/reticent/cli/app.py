@@ -1,7 +1,7 @@
-"""The `reticent` command line: which commands there are, in the order of its help, with an example of each.
+"""The `reticent` command line: its commands in the order of the help, with an example of each.
 
-A command's function is registered here and written elsewhere, and its body is elsewhere again,
-imported when it runs, so that ``--help`` is quick.
+A command's function is only registered here. Its body is in a file of its own, which is imported when the command runs,
+so that ``--help`` is quick.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""`reticent audit`: attack our own claims, print the table, write a page; exit with 1 if a claim falls.
+"""`reticent audit`: attack our own claims, print the table, write a page; exit with 1 if a claim is refuted.
 
-Success says that no claim was refuted, not that all were proved; the proofs are on the pages under
-docs/algorithms/.
+Success means that no claim was refuted, not that all are proved; the proofs are on the pages under docs/algorithms/.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ def audit(
 
 
 def audit_mine(place: str, *, console: Console) -> int:
-    """White-box lines of a mechanism of the user's own, and the exit status."""
+    """Print white-box audit lines of a user's own mechanism, and return the exit status."""
     from reticent.audit import Line, Report, white_box
 
     began = time.perf_counter()
@@ -80,7 +79,7 @@ def audit_mine(place: str, *, console: Console) -> int:
 
 
 def _cases(place: str) -> list[tuple[Any, Any, Any, Any]]:
-    """What the named function returns, checked."""
+    """Call the named function and check what it returns."""
     where, _, name = place.rpartition(":")
     if not where or not name.isidentifier():
         raise Refused(
@@ -101,7 +100,7 @@ def _cases(place: str) -> list[tuple[Any, Any, Any, Any]]:
 
 
 def _curves(lines: Iterable[Any]) -> Iterator[tuple[str, Any]]:
-    """The trade-offs of each algorithm, its settings side by side."""
+    """The trade-offs of each algorithm, with its settings in one figure."""
     from reticent.plots.style import row
 
     drawn = [line for line in lines if line.finding.roc is not None]

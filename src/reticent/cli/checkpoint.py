@@ -1,13 +1,13 @@
-"""A run of `reticent learn` on disk: what was learnt so far, written down before any output of it leaves.
+"""A run of `reticent learn` on disk: its state, saved before any output that depends on it is written.
 
-The order is: learn from some records, write the state (with the decisions that are about to leave), let
-the decisions leave. A crash at any moment is continued by writing the pending decisions again, which
-are the same numbers, and going on with the same noise.
+The order is: learn from some records, save the state together with the pending decisions, write the decisions. After a
+crash at any moment, the run continues by writing the pending decisions again, which are the same numbers, and by using
+the same noise.
 
-A state holds clean sums and the key of the noise to come. It is as secret as the records (mode 0600, and
-encrypted under a key beside it that each save replaces), and it must be continued with the records that
-follow, never with others in place of those it has seen: same noise, other data, and their difference is
-told. So the records are hashed, and a different beginning is refused.
+A state holds clean sums and the key of future noise. It is as secret as the records (mode 0600, and encrypted under a
+key beside it that each save replaces). It must be continued with the records that follow, never with others in place of
+those it has learnt from: the same noise on other data would reveal their difference. So the records are hashed, and a
+different beginning is refused.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NAME = "state.reticent"
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Nobody else may run in this folder: two runs of one state would be a fork."""
+    """Lock the folder against other processes: two continuations of one state would be a fork."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         try:
@@ -44,12 +44,12 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def save(folder: Path, data: dict[str, Any]) -> None:
-    """Write the state: whole or absent after a crash, readable by its owner only."""
+    """Write the state; after a crash it is either complete or absent, and only its owner can read it."""
     File(folder / NAME).save({"format": FORMAT, "version": VERSION, **data})
 
 
 def load(folder: Path) -> dict[str, Any]:
-    """Read the state of a run that was stopped."""
+    """Read the state of a stopped run."""
     path = folder / NAME
     if not path.exists():
         raise Refused(f"there is nothing to resume in {folder}: it has no {NAME}")

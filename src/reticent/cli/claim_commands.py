@@ -1,9 +1,9 @@
-"""The commands about Reticent itself: what it promises, whether that holds, and whether it runs well here.
+"""The commands about Reticent itself: its guarantees, whether they hold, and whether it runs well on this machine.
 
 Each body is imported when it runs, so that ``--help`` is quick.
 
-`reticent audit` and `reticent doctor` say no with an exit status of 1, which is an answer, and not
-an error.
+`reticent audit` and `reticent doctor` exit with status 1 if a claim was refuted or a check failed; this is a result,
+not an error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ALGORITHMS = (
     "tree", "window-tree", "correlated", "ftrl", "approximate-leader", "quadratic-leader",
     "perturbed-iterates", "gradient-descent", "objective-perturbation", "frank-wolfe",
 )  # fmt: skip
-"""As in `reticent.cli.answers`, which is too slow to import for a tab."""
+"""The algorithms of `reticent.cli.answers`, which takes too long to import for tab completion."""
 
 
 def _complete_algorithm(incomplete: str) -> list[str]:
@@ -31,7 +31,7 @@ def _complete_algorithm(incomplete: str) -> list[str]:
 
 
 def _complete_figure(incomplete: str) -> list[str]:
-    # one file per figure, whose name ends in a number; importing them all is too slow for a tab
+    # one file per figure, whose name ends in a number; importing them all takes too long for tab completion
     files = (Path(__file__).parents[1] / "papers" / "figures").glob("*_[0-9]*.py")
     names = sorted(file.stem.replace("_", "-") for file in files)
     return [name for name in names if name.startswith(incomplete)]

@@ -1,7 +1,7 @@
-"""What a command says while it works: notes and progress on standard error, results on standard output.
+"""The output of a command: notes and progress on standard error, results on standard output.
 
-Standard output belongs to the result, so that a command works in a pipe. Everything that is only
-for a person's eyes goes to standard error, and nowhere in a quiet run.
+Standard output holds only the result, so that a command works in a pipe. Messages for people go to standard error, and
+are omitted in a quiet run.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from typing import Any
 
 
 class Console:
-    """Where words go.
+    """Where messages and results are printed.
 
     Parameters
     ----------
     quiet
-        No notes, progress or summary; a result is printed only as JSON.
+        Whether to omit notes, progress and summary; a result is then printed only as JSON.
     as_json
-        The result is one JSON object.
+        Whether to print the result as one JSON object.
     """
 
     def __init__(self, *, quiet: bool = False, as_json: bool = False) -> None:
         self.quiet = quiet
         self.as_json = as_json
-        if quiet or as_json:  # no word about compiling either
+        if quiet or as_json:  # no message about compiling either
             logging.getLogger("reticent.compile").setLevel(logging.ERROR)
 
     def note(self, words: str) -> None:
-        """A sentence for a person."""
+        """Print a sentence for a person, unless the run is quiet."""
         if not self.quiet:
             print(words, file=sys.stderr, flush=True)
 
     def warn(self, words: str) -> None:
-        """A sentence that must be seen, quiet or not."""
+        """Print a sentence that must be seen, even in a quiet run."""
         print(f"reticent: warning: {words}", file=sys.stderr, flush=True)
 
     def result(self, data: dict[str, Any], words: str) -> None:
-        """The result: JSON for machines, else text, unless quiet."""
+        """Print the result: as JSON if requested, otherwise as text unless the run is quiet."""
         if self.as_json:
             print(json.dumps(data, allow_nan=False), flush=True)
         elif not self.quiet and words:
@@ -51,16 +51,16 @@ class Console:
 
     @property
     def watched(self) -> bool:
-        """Whether a person looks at standard error."""
+        """Whether standard error is a terminal that a person watches."""
         return not self.quiet and sys.stderr.isatty()
 
     def starting(self) -> Rate:
-        """A line for the seconds in which Python imports what a command needs."""
+        """A progress line for the seconds in which Python imports what a command needs."""
         return Rate("starting", None, shown=self.watched)
 
 
 def table(rows: Sequence[Sequence[str]], *, indent: str = "") -> str:
-    """Rows of text in aligned columns; those of numbers alone to the right."""
+    """Rows of text in aligned columns; columns of numbers are aligned to the right."""
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
     right = [all(_numeric(row[k]) for row in rows) for k in range(len(rows[0]))]
     lines = []
@@ -83,13 +83,13 @@ class Rate:
     Parameters
     ----------
     label
-        What is going on.
+        Text of the line.
     size
-        How many records there will be, if known; if not, the line disappears at the end.
+        Number of records, if it is known; if not, the line disappears at the end.
     shown
-        Whether to draw it.
+        Whether to draw the line.
     done
-        How many were done before.
+        Number of records that were processed before.
     """
 
     def __init__(self, label: str, size: int | None, *, shown: bool, done: int = 0) -> None:
@@ -122,7 +122,7 @@ class Rate:
         return (self.done - self.before) / max(1e-9, time.perf_counter() - self.start)
 
     def at(self, done: int) -> None:
-        """So many records are done."""
+        """Show that ``done`` records have been processed."""
         self.done = done
         if self._bar is not None:
             total = "" if self.size is None else f" of {self.size:,}"

@@ -1,7 +1,7 @@
-"""`reticent vertical`: columns that live with different owners; a thin coat over `reticent.vertical.flare.commands`.
+"""`reticent vertical`: learn from columns with different owners; a thin layer over `reticent.vertical.flare.commands`.
 
-Each party says at home what its records may lose. What the analyst asks for is a request, and a
-party refuses what is beyond its own budget.
+Each party sets its own budget at its site. A run is a request by the analyst, which a party refuses if it exceeds that
+budget.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """How well a stream is predicted while it is learnt from: each record is predicted before it is used.
 
-Prequential evaluation (Dawid 1984): no record judges a decision that it has shaped. Decisions are at
-most one step of ``--every`` records old when they are judged.
+This is prequential evaluation (Dawid 1984): no record judges a decision that it has influenced. A decision is at most
+``--every`` records old when it is judged.
 
-All of this reads private data. No guarantee covers it, and it is written to the report only, beside
-a sentence that says so.
+All of this reads private data. No guarantee covers it; it is written only to the report, with a sentence that says so.
 """
 
 from __future__ import annotations
@@ -21,20 +20,30 @@ _KEPT = 2048
 
 
 class Diagnostics:
-    """Accuracy, or root mean square error, so far; beside the best that ignores all features."""
+    """Accuracy or root mean square error so far, of the model and of the best constant prediction so far."""
 
     def __init__(self, classes: tuple[str, ...] | None) -> None:
         self.classes = classes
         self.outside = 0
         self.blanked = 0
-        self._sums = np.zeros(3)  # records, hits or squared errors, those of the constant
+        self._sums = np.zeros(3)  # records; hits or squared errors of model and of constant
+
         self._seen = np.zeros(len(classes)) if classes else np.zeros(2)
         self._curve: list[list[float]] = []
 
     def judge(self, records: Encoded, model: Model | None, rows: NDArray[np.int64]) -> None:
-        """Predict some records; ``rows`` are those whose label can be used.
+        """Predict some records and compare with their labels.
 
-        Without a model yet nothing is judged, and the constant only takes note of the labels.
+        Without a model nothing is judged, and only the constant is updated.
+
+        Parameters
+        ----------
+        records
+            The records.
+        model
+            The latest model, or None if there is none yet.
+        rows
+            The records whose label can be used.
         """
         self.outside += records.outside
         codes = records.codes[rows]
@@ -53,7 +62,7 @@ class Diagnostics:
             self._sums += [len(codes), own, constant]
 
     def note(self, seen: int) -> None:
-        """Remember how things stand after so many records."""
+        """Store the scores after ``seen`` records."""
         count, own, constant = self._sums
         if count:
             values = np.array([own, constant]) / count
@@ -65,7 +74,7 @@ class Diagnostics:
 
     @property
     def curve(self) -> FloatArray:
-        """Columns: records, the model's score so far, the constant's."""
+        """The stored scores; columns are the number of records, the model's score so far and the constant's."""
         return np.array(self._curve).reshape(-1, 3)
 
     @property
@@ -73,7 +82,7 @@ class Diagnostics:
         return "accuracy so far" if self.classes else "root mean square error so far"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, for the state (which is secret)."""
+        """Plain data for the state, which is secret."""
         return {
             "outside": self.outside,
             "blanked": self.blanked,
@@ -83,7 +92,7 @@ class Diagnostics:
         }
 
     def restore(self, data: dict[str, Any]) -> None:
-        """Go on from what :meth:`to_dict` gave."""
+        """Continue from what :meth:`to_dict` returned."""
         self.outside, self.blanked = int(data["outside"]), int(data["blanked"])
         self._sums, self._seen = np.array(data["sums"]), np.array(data["seen"])
         self._curve = np.reshape(data["curve"], (-1, 3)).tolist()

@@ -1,7 +1,7 @@
-"""`reticent doctor`: whether this machine is fit for it: versions, compiled code, entropy, speed, disk.
+"""`reticent doctor`: check this machine: versions, compiled code, entropy, speed and disk.
 
-Speeds are of one run on a machine that may be busy. They tell whether something is badly wrong, not
-how fast Reticent is.
+Speeds are from one run on a machine that may be busy. They show whether something is badly wrong, not how fast Reticent
+is.
 """
 
 from __future__ import annotations

@@ -1,18 +1,17 @@
-"""How a command says no: one sentence for the person at the keyboard, one exit status for the script.
+"""How a command reports a refusal: one sentence for the user, and an exit status for scripts.
 
-A sentence never quotes a cell of a record. It goes to standard error, and from there to logs that
-outlive the promise.
+A message never quotes a cell of a record, because standard error often ends up in logs that no guarantee covers.
 """
 
 from __future__ import annotations
 
-FAILED = 1  # the command ran, and the answer is no
-MISUSED = 2  # arguments, files or records that cannot be used
-UNFORESEEN = 70  # a fault of ours
+FAILED = 1  # the command ran, and a claim was refuted or a check failed
+MISUSED = 2  # arguments, files or records cannot be used
+UNFORESEEN = 70  # a bug in Reticent
 
 
 class Refused(Exception):
-    """What was asked for cannot be done; the message says what to change.
+    """The request cannot be carried out; the message says what to change.
 
     Parameters
     ----------

@@ -1,7 +1,6 @@
-"""`reticent explain`: a promise in words: what is promised, what noise that means, what to expect of it.
+"""`reticent explain`: a guarantee in words, the noise it requires, and the error to expect.
 
-Nothing here reads a record. A model file holds its guarantee and its settings, and the rest is
-computed from those.
+Nothing here reads a record. A model file holds its guarantee and its settings, from which the rest is computed.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from reticent.tables import Model
 
 
 def explain_model(path: Path, *, plot: Path | None, console: Console) -> int:
-    """Explain what a model file promises."""
+    """Explain the guarantee of a model file."""
     model = Model.load(path)
     guarantee, how = model.guarantee, model.how
     title = (
@@ -53,7 +52,7 @@ def _of_model(model: Model) -> tuple[Question, Answer | None]:
         return dataclasses.replace(question, algorithm=how.get("solver", "offline")), None
     names = {field.name for field in dataclasses.fields(tasks.Settings)}
     kept = {name: value for name, value in how.items() if name in names}
-    if kept.get("fade") is not None:  # the file holds pairs, the option is text
+    if kept.get("fade") is not None:  # the file holds pairs, but the option is text
         kept["fade"] = ",".join(f"{age}:{epsilon}" for age, epsilon in kept["fade"])
     settings = tasks.Settings(**kept | {"task": model.task, "seed": 0})
     encoder = model.encoder
@@ -63,14 +62,14 @@ def _of_model(model: Model) -> tuple[Question, Answer | None]:
     learner = estimator._plan_for(len(model.features)).learner()
     if (
         learner.guarantee.unit != model.guarantee.unit
-    ):  # a file that does not say how often a person counts
+    ):  # the file does not say how often a person counts
         return question, None
     question = dataclasses.replace(question, dim=learner.dim, radius=learner.set.radius)
     return question, of_regularized(learner, question)
 
 
 def explain_settings(question: Question, *, plot: Path | None, console: Console) -> int:
-    """Explain what an algorithm would promise."""
+    """Explain the guarantee that an algorithm would give."""
     found = answer(question)
     length = "" if question.horizon is None else f", {question.horizon:,} records"
     title = (
@@ -188,7 +187,7 @@ def text_plot(
     width: int = 60,
     height: int = 12,
 ) -> str:
-    """Curves over common numbers, drawn with characters for a terminal.
+    """Draw curves with a common horizontal axis as text, for a terminal.
 
     Examples
     --------

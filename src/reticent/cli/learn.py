@@ -1,7 +1,7 @@
-"""`reticent learn`: from a table or a stream to a private model, its decisions and a report.
+"""`reticent learn`: learn a private model from a table or a stream, and write its decisions and a report.
 
-Every run spends its budget anew. A second run on the same records is a second release, so an output folder
-that holds a run is not overwritten in passing.
+Every run spends a new budget. A second run on the same records is a second release, so an output folder that holds a
+run is not overwritten by accident.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from reticent.trace import NoIntervals, Summary
 MODEL, REPORT, RUN, SUMMARY = "model.json", "report.html", "fit.reticent", "summary.json"
 _EVERY = 1000
 _LARGE = 2**29
-"""Bytes from which on a table stays in its files."""
+"""Size in bytes from which on a table is read from its files in every pass."""
 
 
 def learn(options: LearnOptions) -> int:
     """Run the command and return its exit status."""
     if options.json and options.decisions == STDIN:
         raise Refused("--json and --decisions - both write to standard output; choose one")
-    # decisions on standard output are the result; the summary then goes nowhere
+    # decisions on standard output are the result, so the summary is not printed
     console = Console(quiet=options.quiet or options.decisions == STDIN, as_json=options.json)
     if options.stream is not None and options.to is None:
         raise Refused("--stream needs --to, the address of a service")
@@ -78,7 +78,8 @@ def _begin(options: LearnOptions, encoder: Encoder, console: Console) -> int:
     settings, size = _settings(options, encoder, task, online, console)
     options.out.mkdir(parents=True, exist_ok=True)
     with checkpoint.locked(options.out):
-        _check_folder(options)  # again: another run may have come and gone before the lock
+        # checked again, because another run may have ended before the lock was taken
+        _check_folder(options)
         _forget(options)
         if not online:
             return _offline(options, console, settings, encoder)
@@ -113,7 +114,7 @@ def _forget(options: LearnOptions) -> None:
 
 
 def _participation(options: LearnOptions, encoder: Encoder, online: bool) -> dict[str, Any]:
-    """What of a person's records counts, checked."""
+    """Check and return the options that bound how many of a person's records count."""
     given = {name: getattr(options, name) for name in ("max_records", "min_gap")}
     if encoder.person is None:
         said = next((name for name, value in given.items() if value is not None), None)
@@ -135,7 +136,7 @@ def _participation(options: LearnOptions, encoder: Encoder, online: bool) -> dic
 
 
 def _check_intervals(encoder: Encoder, task: str, online: bool) -> None:
-    """Refuse --intervals where there can be none, whatever the records are."""
+    """Refuse --intervals if there can be no intervals, whatever the records are."""
     if online or task == "lasso" or encoder.person is not None or len(encoder.classes or ()) > 2:
         raise Refused(
             "--intervals is available for regression and for two classes, with --offline and without persons"
@@ -182,7 +183,7 @@ def _settings(
         intervals=options.intervals,
         **_participation(options, encoder, online),
     )
-    # refused here, before a folder is made, if it cannot be had
+    # anything impossible is refused here, before a folder is created
     _ = settings.budget, settings.participation
     return settings, size
 
@@ -190,7 +191,7 @@ def _settings(
 def _resumed(options: LearnOptions, console: Console) -> int:
     state = checkpoint.load(options.out)
     settings = tasks.Settings(**state["settings"])
-    for name in tasks.PROMISED:
+    for name in tasks.FIXED:
         given, had = getattr(options, name), getattr(settings, name)
         if given is not None and given != had:
             raise Refused(
@@ -278,7 +279,7 @@ def _offline(
 
 
 def _summary(estimator: Any, encoder: Encoder, console: Console) -> Summary | None:
-    """Coefficients with intervals; the model stands where these cannot be had."""
+    """Coefficients with intervals; None, with a warning, if these cannot be computed."""
     try:
         found: Summary = estimator.summary(encoder=encoder)
     except NoIntervals as error:
@@ -294,7 +295,7 @@ def _from_files(
     encoder: Encoder,
     started: float,
 ) -> int:
-    """Learn from a table that is too large to be read at once; every pass reads it anew."""
+    """Learn from a table that is too large for memory; every pass reads it again."""
     assert options.data is not None
     X, y = open_encoded(options.data, encoder, word(options.format))
     console.note(f"reading {X.table.size / 2**20:,.0f} MiB from files in every pass")

@@ -1,7 +1,7 @@
-"""The page that `reticent learn` writes: what was learnt, what is promised, what it looked like on the way.
+"""The report of `reticent learn`: the model, its guarantee, and how well it predicted while it learnt.
 
-Coefficients are covered by the guarantee and may leave; the curve of accuracy beside them is not,
-and makes the whole page as secret as the data.
+Coefficients are covered by the guarantee and may be published; the curve of accuracy beside them is not, and makes the
+whole page as secret as the data.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def write(
     command: str,
     summary: Summary | None = None,
 ) -> Path:
-    """Write the page; without diagnostics it holds nothing but what may leave."""
+    """Write the page; without diagnostics it contains only what may be published."""
     how = model.how
     guarantee = model.guarantee
     verb = "online" if how["online"] else "offline"
@@ -47,7 +47,7 @@ def write(
         "protected for": _length(how),
     }
     if diagnostics is not None:
-        # Counts below are read off the records even where there is no curve; how long it took is too.
+        # The counts below are computed from the records even if there is no curve, and so is the duration.
         page.shows_diagnostics = True
         facts["records per second"] = f"{model.records / seconds:,.0f}"
     page.facts(facts)
@@ -91,12 +91,12 @@ def write(
 
 
 def _without_seed(command: str) -> str:
-    """Who knows the seed takes the noise off."""
+    """The command without its seed, because anyone who knows the seed can remove the noise."""
     return re.sub(r"(--seed[= ])\S+", r"\1SEED", command)
 
 
 def _epsilon(how: Mapping[str, Any]) -> str:
-    """The epsilon of the promise; of one that fades, from the first age to the last."""
+    """The epsilon of the guarantee; if it fades, from the first age to the last."""
     fade = how.get("fade")
     return f"{how['epsilon']:g}" + (f" to {fade[-1][1]:g}" if fade else "")
 
@@ -109,10 +109,10 @@ def _length(how: Mapping[str, Any]) -> str:
 
 
 def _by_age(page: Page, guarantee: Guarantee) -> None:
-    """The promise at every age, as a picture, where there is one."""
+    """Add a picture of the guarantee at every age, if it depends on age."""
     if not guarantee.releases or any(release.ages is None for release in guarantee.releases):
         return
-    promises, scope = guarantee.by_age(), guarantee.scope
+    by_age, scope = guarantee.by_age(), guarantee.scope
     counted = (
         "The age is the number of consecutive outputs; the guarantee covers the records of a person that "
         "came within them"
@@ -120,8 +120,8 @@ def _by_age(page: Page, guarantee: Guarantee) -> None:
         else f"An output's age is counted from {scope.since}, which has age 1"
     )
     page.figure(
-        promises.plot(title="The guarantee by age"),
-        f"{counted}: {promises}.",
+        by_age.plot(title="The guarantee by age"),
+        f"{counted}: {by_age}.",
     )
 
 

@@ -1,7 +1,7 @@
-"""The options of the commands, each spelled once, and what the commands share in parsing them.
+"""The options of the commands, each defined once, and helpers to parse them.
 
-Words with few values are enumerations, so that the shell completes them and the parser refuses others
-before anything heavy is imported.
+Options with few values are enumerations, so that the shell completes them and the parser refuses other values before
+anything heavy is imported.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Bad(enum.StrEnum):
 
 
 def positive(value: Any) -> Any:
-    """A number above 0, if there is one."""
+    """Check that a number, if given, is above 0."""
     if value is not None and not value > 0:
         raise typer.BadParameter(f"{value} is not above 0")
     return value
@@ -87,10 +87,10 @@ Epsilon = Annotated[
 
 @dataclass(frozen=True)
 class LearnOptions:
-    """What `reticent learn` was told.
+    """The options of `reticent learn`.
 
-    None is what it was not told: `--resume` must tell what was said from what was not. The defaults that
-    apply then are in the help.
+    None means that an option was not given, because `--resume` must distinguish given options from defaults. The help
+    states the defaults.
     """
 
     data: Annotated[
@@ -285,17 +285,17 @@ def takes(options: type) -> Callable[[Callable[[Any], None]], Callable[..., None
 
 
 def word(value: enum.StrEnum | None) -> str | None:
-    """What an enumeration stands for."""
+    """The value of an enumeration member, or None."""
     return None if value is None else value.value
 
 
 def example(*lines: str) -> str:
-    """The last lines of a help text, kept as they are."""
+    """The examples at the end of a help text, with their line breaks kept."""
     title = "Example:" if len(lines) == 1 else "Examples:"
     return "\b\n" + "\n".join([title, *(f"  {line}" for line in lines)])
 
 
 def leave(status: int) -> None:
-    """End with a status, where all is not well."""
+    """Exit with a status, unless it is 0."""
     if status:
         raise typer.Exit(status)

@@ -1,6 +1,6 @@
-"""`reticent predict`: a model file and records in, predictions out.
+"""`reticent predict`: predictions of a model file for some records.
 
-A prediction is post-processing of the model for everyone but the person it is about; what it says about its
+For everyone except the person whom it is about, a prediction is post-processing of the model. What it reveals about its
 own record is as private as that record.
 """
 
@@ -34,7 +34,9 @@ def predict(
     try:
         _predict(path, data, kind, out, probabilities, score, console)
     except BrokenPipeError:
-        return 141  # as a shell says it: whoever read the output has seen enough
+        return (
+            141  # the status that a shell reports when the reader of the output has closed the pipe
+        )
     return 0
 
 
@@ -81,7 +83,7 @@ def _judge(tally: Any, records: Encoded, guesses: Any, model: Model) -> None:
 
 
 class _Writer:
-    """CSV with a header, or JSON lines."""
+    """Writes predictions as CSV with a header, or as JSON lines."""
 
     def __init__(self, file: IO[str], model: Model, probabilities: bool, as_json: bool) -> None:
         self.file, self.model = file, model

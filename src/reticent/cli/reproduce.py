@@ -1,7 +1,7 @@
-"""``reticent reproduce``: measure a figure of the papers again, store the numbers, draw them.
+"""``reticent reproduce``: measure a figure of the papers again, store the numbers, and draw them.
 
-A figure whose numbers are already stored with the same settings is drawn again from the file and nothing is
-run; remove the file to run it again.
+If numbers with the same settings are already stored, the figure is drawn from the file and nothing is run; remove the
+file to run it again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from reticent.papers.figures.produce import produce
 from reticent.papers.figures.store import Result
 from reticent.plots.panels import label
 
-WIDEST = 8  # columns of a table that still fit on a screen
+WIDEST = 8  # number of columns of a table that fit on a screen
 
 
 def reproduce(
@@ -34,9 +34,9 @@ def reproduce(
     Parameters
     ----------
     figure
-        A name of the catalogue; None lists them.
+        Name of the figure; None lists all of them.
     full
-        Hours instead of minutes: more repeats, longer streams.
+        Whether to run more seeds and longer streams, which takes hours instead of minutes.
     out
         Folder for the numbers (JSON and CSV) and the picture (SVG).
     quiet
@@ -44,14 +44,14 @@ def reproduce(
     as_json
         Whether to print one JSON document.
     jobs
-        Processes; by default one a core.
+        Number of processes; by default one per core.
     on
-        The address of a Dask scheduler whose workers do the work instead.
+        Address of a Dask scheduler whose workers do the work instead.
 
     Returns
     -------
     int
-        The exit status, 0; a figure that there is not is refused.
+        The exit status, 0; an unknown figure is refused.
     """
     console = Console(quiet=quiet, as_json=as_json)
     if figure is None:
@@ -135,7 +135,7 @@ def tables(figure: Figure, result: Result) -> str:
 
 
 def _some(xs: list[float]) -> list[float]:
-    """At most WIDEST of them, the first and the last among them, evenly spread."""
+    """At most WIDEST of the values, evenly spread, including the first and the last."""
     if len(xs) <= WIDEST:
         return xs
     return [xs[round(k * (len(xs) - 1) / (WIDEST - 1))] for k in range(WIDEST)]

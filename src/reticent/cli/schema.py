@@ -1,4 +1,4 @@
-"""`reticent schema`: write a draft of a schema, from names alone or from records that are public."""
+"""`reticent schema`: draft a schema, from the column names alone or from public records."""
 
 from __future__ import annotations
 

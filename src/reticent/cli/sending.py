@@ -1,7 +1,7 @@
-"""`reticent learn --to URL`: the records of a table or a stream go to a service, which learns from them.
+"""`reticent learn --to URL`: send the records of a table or a stream to a service, which learns from them.
 
-A record of a file is known by the file and its place in it, so the command can be stopped and run again: what was
-counted is not counted twice. A record of a live stream gets a fresh key.
+A record of a file is identified by the file and its position in it, so the command can be stopped and run again without
+counting a record twice. A record of a live stream gets a fresh key.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HERE = (
 
 
 def send(options: LearnOptions, encoder: Encoder, console: Console) -> int:
-    """Create the stream if need be, send every record, and say what became of them."""
+    """Create the stream if necessary, send every record, and report how many were accepted."""
     from reticent.service.client import Client
     from reticent.service.problems import Problem
 
@@ -114,7 +114,7 @@ def _records(
 
 
 def _plain(cells: Any, count: int, bounds: tuple[float, float] | None) -> list[Any]:
-    """Cells as JSON has them: what is no number is missing, and an infinite one lies at its bound."""
+    """Cells as JSON values: NaN becomes a missing value, and an infinite number its bound."""
     if cells is None:
         return [None] * count
     if bounds is None:

@@ -1,4 +1,4 @@
-"""`reticent serve`: the durable service, and what an administrator does beside it."""
+"""`reticent serve`: the durable service, and the commands of its administrator."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def serve(
         _where(data, database), host, port, key_file, anchor, tables or [], limit, rate, certificate, certificate_key,
         database, address, lease, log, log_requests, sources,
     )  # fmt: skip
-    there = folders.open_home(options)  # refused, if at all, before anything heavy is imported
+    there = folders.open_home(options)  # any refusal comes before anything heavy is imported
     leave(_service("server").serve(options, there, _say))
 
 

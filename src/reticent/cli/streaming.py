@@ -1,10 +1,10 @@
-"""The loop of online learning: read some records, predict them, learn from them, let the decision leave.
+"""The loop of online learning: read some records, predict them, learn from them, and write the decision.
 
-The estimator is `reticent.OnlineLogisticRegression` or `reticent.OnlineLinearRegression`; this file is about
-files, signals and the order in which things reach the disk (`reticent.cli.checkpoint`).
+The estimator is `reticent.OnlineLogisticRegression` or `reticent.OnlineLinearRegression`; this file handles files,
+signals and the order in which things reach the disk (`reticent.cli.checkpoint`).
 
-A decision belongs to a number of records, a multiple of ``--every``, not to a moment: a run that was stopped
-half way releases the same decisions as one that was not.
+A decision belongs to a number of records, a multiple of ``--every``, not to a point in time: an interrupted run
+releases the same decisions as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from reticent.tables.sources import STDIN
 
 
 class Stopper:
-    """A context in which SIGINT and SIGTERM set a flag: the first asks, the second one insists.
+    """A context in which SIGINT and SIGTERM set a flag; a second signal ends the process as usual.
 
-    Nothing is raised from the handler. Whoever works in steps looks at ``asked`` between them, so a
-    stop never falls into the middle of an update.
+    Nothing is raised from the handler. A loop looks at ``asked`` between its steps, so that a stop never interrupts an
+    update.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class Stopper:
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
         self.asked, self.status = True, 128 + number
-        # from now on as if this context were not there
+        # restore the previous handlers, so that the next signal has its usual effect
         for each, handler in self._before.items():
             signal.signal(each, handler)
         if self._note:
@@ -76,12 +76,14 @@ class Stopper:
 
 
 DECISIONS = "decisions.jsonl"
-_PAGE_SECONDS = 0.25  # a file's decisions leave, and its state is saved, about this often
+_PAGE_SECONDS = (
+    0.25  # approximate interval at which a file's decisions are written and its state is saved
+)
 
 
 @dataclass
 class Position:
-    """How far into which data: of the records that were read, a hash."""
+    """The position in the data: how many records were read, and their hash."""
 
     data: str
     read: int = 0
@@ -89,18 +91,18 @@ class Position:
 
 
 class Run:
-    """One `reticent learn --online`.
+    """One run of `reticent learn --online`.
 
     Parameters
     ----------
     options : LearnOptions
-        What the command was told, with ``data`` and ``every`` filled in.
+        The options of the command, with ``data`` and ``every`` filled in.
     settings : Settings
-        What is learnt and what is promised.
+        The task and the guarantee.
     encoder : Encoder
-        What turns records into features.
+        Encodes records as features.
     console : Console
-        Where words go.
+        Prints messages and results.
     """
 
     def __init__(
@@ -129,10 +131,10 @@ class Run:
         self._offset = 0
         self._saved_at = time.perf_counter()
 
-    # Going on ------------------------------------------------------------------------------------
+    # Resuming ------------------------------------------------------------------------------------
 
     def resume(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
+        """Continue from a saved state."""
         if state["model"] is not None:
             self.model = Model.from_dict(
                 state["model"], f"the model in {self.folder / checkpoint.NAME}"
@@ -146,7 +148,7 @@ class Run:
         self._pending, self._offset = list(state["pending"]), int(state["offset"])
         before = Position(**state["position"])
         if self.data == STDIN or self.options.new_records:
-            return  # what comes now has not been seen
+            return  # the records that follow are new
         if before.data != self._position.data:
             raise Refused(
                 f"the run stopped in {before.data}, not in {self.data}; name that file, or use "
@@ -155,7 +157,7 @@ class Run:
         self._position = before
 
     def _skip(self, source: Source) -> None:
-        """Pass over what was learnt before, and make sure that it is still the same."""
+        """Skip the records that were learnt before, and check that they have not changed."""
         wanted, left = self._position.digest, self._position.read
         while left:
             columns, got = source.read(min(left, 65536))
@@ -175,16 +177,16 @@ class Run:
         if records.persons is not None:
             names = (name.encode("utf-8", "surrogatepass") for name in records.persons)
             marks = b"".join(hashlib.blake2b(name, digest_size=8).digest() for name in names)
-            columns.append(np.frombuffer(marks, np.float64))  # record by record, as the others
+            columns.append(np.frombuffer(marks, np.float64))  # one per record, like the others
         self._hash.update(np.ascontiguousarray(np.column_stack(columns)).tobytes())
 
     # The loop --------------------------------------------------------------------------------------
 
     def learn(self, size: int | None) -> None:
-        """Learn until the data end, the horizon is used up, or someone says stop."""
+        """Learn until the data end, the horizon is reached, or a signal asks to stop."""
         note = "" if self.console.quiet else "stopping after the records in progress"
         with Stopper(note) as stopper, self._open_decisions() as out:
-            if self.finished:  # but for what was about to leave
+            if self.finished:  # only the pending decisions remain to be written
                 self._leave(out)
                 return
             source, unused = open_records(
@@ -220,7 +222,7 @@ class Run:
         self._end(source, stopper, out)
 
     def _end(self, source: Source, stopper: Stopper, out: IO[str]) -> None:
-        """The last decision, and the file from which a run that was stopped goes on."""
+        """Write the last decision, and the file from which a stopped run continues."""
         if self.finished and not source.ended and source.read(1)[1]:
             self._checkpoint(out)
             raise Refused(
@@ -233,11 +235,11 @@ class Run:
             self._decide()
         self._checkpoint(out, complete=not self.stopped)
         if self.stopped:
-            self._checkpoint(out)  # nothing is pending any more
+            self._checkpoint(out)  # now nothing is pending
 
     @property
     def finished(self) -> bool:
-        """Whether the horizon is used up."""
+        """Whether the horizon has been reached."""
         return self.settings.horizon is not None and self.seen >= self.settings.horizon
 
     def _absorb(self, records: Encoded, out: IO[str]) -> None:
@@ -287,13 +289,13 @@ class Run:
     def _as_model(self) -> Model:
         return Model.from_estimator(self.estimator, self.encoder, records=self.seen)
 
-    # Leaving ---------------------------------------------------------------------------------------
+    # Writing decisions -----------------------------------------------------------------------------
 
     def _open_decisions(self) -> IO[str]:
         if self.decisions == STDIN:
             return os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
         file = open(self.decisions, "a", encoding="utf-8")  # noqa: SIM115 (the caller closes it)
-        # what a crash left behind is written again, from the state
+        # decisions that a crash left incomplete are written again, from the state
         file.truncate(self._offset)
         return file
 
@@ -307,7 +309,7 @@ class Run:
         self._pending.append(json.dumps(decision))
 
     def _checkpoint(self, out: IO[str], *, complete: bool = False) -> None:
-        """State first, then the outputs that depend on it."""
+        """Save the state first, then write the outputs that depend on it."""
         self._position.digest = self._hash.hexdigest()
         going = self.seen > 0 and not self.finished
         checkpoint.save(
@@ -318,7 +320,7 @@ class Run:
                 "target": self.encoder.target.name,
                 "every": self.every,
                 "position": vars(self._position),
-                # at the end of the horizon no sums need be kept, only what has been released
+                # at the end of the horizon only what has been released is kept, not the sums
                 "stream": self.estimator.state() if going else None,
                 "model": self.model.to_dict() if self.model and self.finished else None,
                 "diagnostics": self.diagnostics.to_dict(),

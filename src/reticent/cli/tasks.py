@@ -1,6 +1,6 @@
-"""Which estimator a command line asks for.
+"""The estimator that a command line asks for.
 
-The norm that noise is calibrated to comes from the schema (the number of columns), never from the records.
+The norm to which noise is calibrated follows from the schema (the number of columns), never from the records.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from reticent.tables import Encoder, Schema
 
 @dataclass(frozen=True)
 class Settings:
-    """What is learnt and what is promised: the options of `reticent learn` that a run keeps."""
+    """The task and the guarantee: the options of `reticent learn` that a run keeps."""
 
     task: str
     online: bool
@@ -53,21 +53,21 @@ class Settings:
 
     @property
     def participation(self) -> Participation | None:
-        """How often a person may contribute to a stream; refused if that bounds nothing."""
+        """How often a person may contribute to a stream; refused if the options do not bound it."""
         return Participation.of(self.max_records, self.min_gap) if self.online else None
 
     @property
     def budget(self) -> Budget:
-        """What the options ask for; refused if it cannot be had."""
+        """The budget that the options ask for; refused if it is impossible."""
         return Budget(self.epsilon, self.delta, self.neighbours, self.window, fade=self.ages)
 
 
-PROMISED = tuple(one.name for one in fields(Settings) if one.name not in ("task", "online"))
+FIXED = tuple(one.name for one in fields(Settings) if one.name not in ("task", "online"))
 """Options that cannot change once a run has begun."""
 
 
 def encoder_of(schema: Path | None, target: str | None, person: str | None = None) -> Encoder:
-    """What turns records into features; target and column of persons are the schema's unless others are named."""
+    """The encoder of a schema; the target and the person column are the schema's unless others are named."""
     if schema is None:
         raise Refused(
             "--schema is missing: a file with the types and public bounds of the columns; `reticent schema` "
@@ -83,7 +83,8 @@ def encoder_of(schema: Path | None, target: str | None, person: str | None = Non
 
 
 def task_of(encoder: Encoder, asked: str | None, online: bool) -> str:
-    """The task that was asked for, or the one that the target's type suggests."""
+    """The requested task, or by default the one that suits the target's type."""
+
     natural = "regression" if encoder.classes is None else "classification"
     task = asked or natural
     if (task == "classification") != (natural == "classification"):

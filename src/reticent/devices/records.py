@@ -41,6 +41,11 @@ _NUMBERS = 2**26
 def is_device_array(X: Any) -> bool:
     """Whether X is an array of a library that follows the array API, and not NumPy's own.
 
+    Parameters
+    ----------
+    X : object
+        Any object.
+
     Examples
     --------
     >>> is_device_array(np.ones(3)), is_device_array([1.0])

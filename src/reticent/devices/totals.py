@@ -150,8 +150,8 @@ class DeviceTotal:
         noise = mechanism.parameters
         gap = tuple(float(np.float32(value)) for value in noise.gap)
         self.mechanism = mechanism = replace(mechanism, filter=Toeplitz(gap, noise.inverse_gap))
-        promise = replace(mechanism.guarantee, seeded=seeded)
-        self.guarantee: Guarantee = with_caveats(promise, [CAVEAT])
+        guarantee = replace(mechanism.guarantee, seeded=seeded)
+        self.guarantee: Guarantee = with_caveats(guarantee, [CAVEAT])
         unit = unit_of(mechanism)
         extra = 1.0 + rounded_weights(mechanism.parameters) + 2.0**-22
         self._plan = plan = np.zeros((), _PLAN)
@@ -165,7 +165,13 @@ class DeviceTotal:
         self._most_units = (mechanism.norm / unit * (1.0 - 2.0**-21)) ** 2
 
     def error(self, t: int) -> float:
-        """The standard deviation of each coordinate of the noise after t vectors."""
+        """The standard deviation of each coordinate of the noise after t vectors.
+
+        Parameters
+        ----------
+        t : int
+            Number of vectors.
+        """
         return self.mechanism.error(t)
 
     def add(self, vector: Any) -> Any:
@@ -311,7 +317,13 @@ class DeviceTotal:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        """The total that :meth:`state` described, which continues; it was charged when it began."""
+        """The total that :meth:`state` described, which continues; it was charged when it began.
+
+        Parameters
+        ----------
+        state : dict
+            The result of :meth:`state`.
+        """
         if state.get("kind") != cls.__name__ or state.get("version") != _VERSION:
             raise ValueError(
                 "this is not a state of a total on a device, or one of another version"

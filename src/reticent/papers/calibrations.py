@@ -1,7 +1,7 @@
 """``calibration="published"``: which formula of which paper scales the noise of which mechanism.
 
-Each function takes the budget and what a mechanism knows about itself, refuses what its paper does not cover, and
-returns the paper's noise. Registered here, looked up by :func:`reticent.privacy.prescribed.prescribe`.
+Each function takes the budget and the mechanism's public numbers, refuses what its paper does not cover, and returns
+the paper's noise. It is registered here and looked up by :func:`reticent.privacy.prescribed.prescribe`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def window_tree(
     strong_convexity: float = 0.0,
     diameter: float = 0.0,
 ) -> Prescription:
-    """[window] Theorems 1 and 2; with the printed sensitivity L + mu D where a learner gives mu and D."""
+    """[window] Theorems 1 and 2; with the printed sensitivity L + mu D if a learner gives mu and D."""
     if noise == "laplace":
         raise ValueError(
             "there is no published window tree with noise='laplace'; use 'gaussian' or 'gamma'"
@@ -115,7 +115,7 @@ def perturbed_iterates(
     radius: float,
     inner: str,
 ) -> Prescription:
-    """[online] Algorithms 2 and 3, stated for (3 epsilon, 2 delta): a third and a half of what is asked for."""
+    """[online] Algorithms 2 and 3 for a third of epsilon and half of delta, since they claim (3 epsilon, 2 delta)."""
     return formulas.perturbed_iterates(
         budget.epsilon / 3.0,
         budget.delta / 2.0,
@@ -134,9 +134,9 @@ def local_linear_step(
 ) -> tuple[float, float, float]:  # fmt: skip
     """Anchor, share and radius of [window], Algorithm 2.
 
-    They are printed with slips: the direction has the wrong sign and unit, and under the root of the
-    radius a length is added to its square. Here the direction is the gradient and the radius the
-    sum of the two lengths; the numbers are the paper's.
+    The printed versions contain errors: the direction has the wrong sign and unit, and under the root of the radius a
+    length is added to its square. Here the direction is the gradient and the radius is the sum of the two lengths; the
+    constants are the paper's.
     """
     square = rho**2
     share = 1.0 / (5.0 * square)
@@ -148,7 +148,7 @@ def local_linear_step(
 
 
 def _noise_constant(budget: Budget, horizon: int | None, dim: int, failure: float) -> float:
-    """What [window], Algorithm 2, step 2, multiplies 2 alpha / (1 - alpha) by."""
+    """The factor by which [window], Algorithm 2, step 2, multiplies 2 alpha / (1 - alpha)."""
     window = budget.window if budget.window is not None else horizon
     if window is None:
         raise ValueError("the published constants need a window in the budget, or a horizon")
@@ -256,7 +256,7 @@ def averaged_iterate(
 
 @published("adassp")
 def adassp(budget: Budget, *, feature_norm: float, label_bound: float) -> Prescription:
-    """AdaSSP (Wang 2018), Algorithm 2: three times (epsilon/3, delta/3), of its eigenvalue, A'A and A'y."""
+    """AdaSSP (Wang 2018), Algorithm 2: (epsilon/3, delta/3) for each of its eigenvalue, A'A and A'y."""
     unit = math.sqrt(math.log(6.0 / budget.delta)) / (budget.epsilon / 3.0)
     parts: FloatArray = np.array([feature_norm**2, feature_norm**2, feature_norm * label_bound])
     return Prescription(
@@ -288,7 +288,7 @@ def vertical(
 ) -> tuple[float, float]:
     """Scale of the Laplace noise of an index, and of the Gaussian noise of a sketch of a unit column.
 
-    With the 1/n where the paper's formula for the sketch puts it.
+    The 1/n is where the paper's formula for the sketch puts it.
     """
     facts: dict[str, Any] = {"parties": parties, "steps": rounds, "n": rows}
     index = formulas.vertical_index(budget.epsilon, budget.delta, radius=radius, norm=clip, **facts)

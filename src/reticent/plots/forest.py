@@ -10,12 +10,12 @@ from reticent.plots.style import COLOURS, axes
 
 
 def forest(summary: Any, *, title: str = "", ax: Any = None) -> Any:
-    """Draw the intervals of a summary. The thick part of each is what sampling alone would give.
+    """Draw the intervals of a summary. The thick part of each is the interval that sampling alone would give.
 
     Parameters
     ----------
     summary : Summary
-        What ``model.summary()`` returned.
+        The summary that ``model.summary()`` returned.
     title : str
         Title of the figure.
     ax : matplotlib axes, optional

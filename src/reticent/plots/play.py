@@ -35,7 +35,24 @@ def _finish(axes: Any, title: str, label: str | None) -> Any:
 def losses(
     steps: ArrayLike, cumulative: ArrayLike, *, label: str | None = None, axes: Any = None
 ) -> Any:
-    """Draw the average loss per record so far against the number of records."""
+    """Draw the average loss per record so far against the number of records.
+
+    Parameters
+    ----------
+    steps : array_like of int
+        Numbers of records, increasing.
+    cumulative : array_like
+        The total loss up to and including each of them.
+    label : str, optional
+        Label of the line.
+    axes : matplotlib axes, optional
+        Axes to draw on; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes; ``axes.figure.savefig(path)`` saves the figure.
+    """
     axes = _axes(axes)
     numbers = np.asarray(steps, dtype=float)
     axes.plot(numbers, np.asarray(cumulative) / numbers, label=label)
@@ -47,7 +64,24 @@ def losses(
 def regret(
     steps: ArrayLike, values: ArrayLike, *, label: str | None = None, axes: Any = None
 ) -> Any:
-    """Draw the regret so far against the number of records on a logarithmic axis, where ln T is a straight line."""
+    """Draw the regret so far against the number of records on a logarithmic axis, where ln T is a straight line.
+
+    Parameters
+    ----------
+    steps : array_like of int
+        Numbers of records, increasing.
+    values : array_like
+        The regret up to each of them.
+    label : str, optional
+        Label of the line.
+    axes : matplotlib axes, optional
+        Axes to draw on; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes; ``axes.figure.savefig(path)`` saves the figure.
+    """
     axes = _axes(axes)
     axes.plot(np.asarray(steps, dtype=float), np.asarray(values), label=label)
     axes.set_ylabel("regret so far")

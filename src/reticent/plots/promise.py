@@ -58,13 +58,13 @@ def promise(guarantees: Any, *, title: str = "", ax: Any = None) -> Any:
     return ax
 
 
-def by_age(promises: Any, *, title: str = "", ax: Any = None) -> Any:
+def by_age(guarantees: Any, *, title: str = "", ax: Any = None) -> Any:
     """Draw epsilon against age, one line for each guarantee.
 
     Parameters
     ----------
-    promises : ByAge or mapping of str to ByAge
-        What `Guarantee.by_age` returned, or several of these by name.
+    guarantees : ByAge or mapping of str to ByAge
+        The result of `Guarantee.by_age`, or several of these by name.
     title : str
         Title of the figure.
     ax : matplotlib axes, optional
@@ -76,7 +76,7 @@ def by_age(promises: Any, *, title: str = "", ax: Any = None) -> Any:
         The axes; ``ax.figure.savefig(path)`` saves the figure.
     """
     ax = axes() if ax is None else ax
-    lines = promises if isinstance(promises, Mapping) else {"": promises}
+    lines = guarantees if isinstance(guarantees, Mapping) else {"": guarantees}
     for name, line in lines.items():
         ages, values = np.array(line.ages), np.array(line.epsilons)
         shown = np.isfinite(values)
@@ -99,7 +99,7 @@ def odds(numbers: Any, *, title: str = "", ax: Any = None) -> Any:
     Parameters
     ----------
     numbers : Odds
-        What `Guarantee.odds` returned.
+        The result of `Guarantee.odds`.
     title : str
         Title of the figure.
     ax : matplotlib axes, optional

@@ -36,7 +36,22 @@ def axes(width: float = 7.0, height: float = 4.2) -> Any:
 
 
 def row(count: int, width: float = 3.4, height: float = 3.2) -> list[Any]:
-    """Make a figure with several pairs of axes side by side, each of the given size in inches."""
+    """Make a figure with several pairs of axes side by side, in the common style.
+
+    Parameters
+    ----------
+    count : int
+        Number of pairs of axes.
+    width : float
+        Width of each in inches.
+    height : float
+        Height of each in inches.
+
+    Returns
+    -------
+    list of matplotlib.axes.Axes
+        The axes, from left to right.
+    """
     figure = blank(figsize=(count * width, height), dpi=150, layout="constrained")
     made = [figure.add_subplot(1, count, k + 1) for k in range(count)]
     for ax in made:

@@ -36,9 +36,9 @@ class Page:
     Parameters
     ----------
     title
-        What it is about, in a few words.
+        Title of the page.
     subtitle
-        What it is about, in a sentence.
+        One sentence about the content of the page.
 
     Examples
     --------
@@ -56,18 +56,36 @@ class Page:
         self._parts: list[str] = []
         self._figures = 0
 
-    # What it is filled with -----------------------------------------------------------------------
+    # Content --------------------------------------------------------------------------------------
 
     def heading(self, words: str) -> None:
-        """Begin a section."""
+        """Begin a section.
+
+        Parameters
+        ----------
+        words
+            Title of the section.
+        """
         self._parts.append(f"<h2>{_text(words)}</h2>")
 
     def text(self, words: str) -> None:
-        """A paragraph."""
+        """Add a paragraph.
+
+        Parameters
+        ----------
+        words
+            Text of the paragraph.
+        """
         self._parts.append(f"<p>{_text(words)}</p>")
 
     def facts(self, facts: Mapping[str, str]) -> None:
-        """A few figures, large."""
+        """Add a few key figures in large type.
+
+        Parameters
+        ----------
+        facts
+            Each figure, by its label.
+        """
         cells = "".join(
             f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>"
             for name, value in facts.items()
@@ -82,13 +100,18 @@ class Page:
         *,
         kind: str = "public",
     ) -> None:
-        """A table of text; columns of numbers are set to the right.
+        """Add a table of text; columns of numbers are aligned to the right.
 
         Parameters
         ----------
+        columns
+            Titles of the columns.
+        rows
+            The cells of each row.
+        caption
+            Caption of the table.
         kind
-            ``"private"`` (covered by the guarantee), ``"diagnostic"`` (reads private data) or
-            ``"public"``.
+            ``"private"`` (covered by the guarantee), ``"diagnostic"`` (reads private data) or ``"public"``.
         """
         body = [list(row) for row in rows]
         numeric = [
@@ -112,7 +135,17 @@ class Page:
         )
 
     def figure(self, figure: Any, caption: str, *, kind: str = "public") -> None:
-        """A matplotlib figure (or axes), as a drawing within the page."""
+        """Add a matplotlib figure as a drawing within the page.
+
+        Parameters
+        ----------
+        figure
+            A matplotlib figure, or axes of one.
+        caption
+            Caption, which also describes the drawing to those who cannot see it.
+        kind
+            ``"private"`` (covered by the guarantee), ``"diagnostic"`` (reads private data) or ``"public"``.
+        """
         self._figures += 1
         drawing = inline_svg(figure, f"figure-{self._figures}", caption)
         words = self._tag(kind) + _text(caption)
@@ -121,12 +154,12 @@ class Page:
         )
 
     def summary(self, summary: Any) -> None:
-        """Numbers with their errors and intervals: a table, a forest plot, and what they are about.
+        """Add a table and a forest plot of numbers with their errors and intervals.
 
         Parameters
         ----------
         summary
-            What ``model.summary()`` returned.
+            The summary that ``model.summary()`` returned.
         """
         names = ["", "estimate", "standard error", "sampling", "privacy", "from", "to"]
         columns = (
@@ -141,33 +174,56 @@ class Page:
             for k, name in enumerate(summary.names)
         ]
         self.table(names, rows, f"{summary.level:.0%} intervals, {summary.about}", kind="private")
-        self.figure(summary.plot(), "The thick part is what sampling alone leaves.", kind="private")
+        words = "The thick part of each line is the interval that sampling alone would give."
+        self.figure(summary.plot(), words, kind="private")
 
     def guarantee(self, guarantee: Any) -> None:
-        """What is promised: the sentence, what it means, and the reasons line by line."""
+        """Add a guarantee: the statement, its meaning for people, and its derivation line by line.
+
+        Parameters
+        ----------
+        guarantee
+            The guarantee.
+        """
         words = in_words(guarantee)
         body = "".join(f"<p>{_text(line)}</p>" for line in words)
-        self._parts.append(f'<div class="promise">{body}</div>')
+        self._parts.append(f'<div class="guarantee">{body}</div>')
         for line in warnings_of(guarantee):
-            self._parts.append(f'<div class="promise caveat"><p>{_text(line)}</p></div>')
+            self._parts.append(f'<div class="guarantee caveat"><p>{_text(line)}</p></div>')
         self._parts.append(
-            "<details><summary>The account, line by line</summary>"
+            "<details><summary>The accounting, line by line</summary>"
             f"<pre>{_text(guarantee.explain())}</pre></details>"
         )
 
     def privacy(self, private: Sequence[str], diagnostics: Sequence[str]) -> None:
-        """What may leave, and what may not."""
+        """Add lists of what may be published and what must stay with the holder of the data.
+
+        Parameters
+        ----------
+        private
+            What the guarantee covers.
+        diagnostics
+            What reads private data.
+        """
         sections = []
         for kind, title, lines in (
-            ("private", "May leave", private),
-            ("diagnostic", "Must stay", diagnostics),
+            ("private", "May be published", private),
+            ("diagnostic", "Must not be published", diagnostics),
         ):
             items = "".join(f"<li>{_text(line)}</li>" for line in lines)
             sections.append(f"<section><h3>{title}</h3>{_TAGS[kind]}<ul>{items}</ul></section>")
         self._parts.append(f'<div class="split">{"".join(sections)}</div>')
 
     def command(self, command: str, words: str = "The exact command that repeats it:") -> None:
-        """How to make it again."""
+        """Add the command that repeats the run.
+
+        Parameters
+        ----------
+        command
+            The command line.
+        words
+            The sentence before it.
+        """
         self._parts.append(f"<p>{_text(words)}</p><pre>{_text(command)}</pre>")
 
     def _tag(self, kind: str) -> str:
@@ -176,10 +232,10 @@ class Page:
         self.shows_diagnostics |= kind == "diagnostic"
         return _TAGS[kind]
 
-    # What comes out ---------------------------------------------------------------------------------
+    # Output ---------------------------------------------------------------------------------------
 
     def html(self) -> str:
-        """The whole page."""
+        """The whole page as HTML."""
         from reticent import __version__
 
         secret = (
@@ -201,7 +257,18 @@ class Page:
         )
 
     def write(self, path: str | os.PathLike[str]) -> Path:
-        """Write the page; one that shows diagnostics can be read by its owner only (mode 0600)."""
+        """Write the page to a file; if it shows diagnostics, only the owner can read it (mode 0600).
+
+        Parameters
+        ----------
+        path
+            File to write.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         part = target.with_name(target.name + ".part")
@@ -215,7 +282,17 @@ class Page:
 
 
 def in_words(guarantee: Any) -> list[str]:
-    """A guarantee for people who do not know what epsilon is.
+    """Explain a guarantee without epsilon, in terms of people.
+
+    Parameters
+    ----------
+    guarantee
+        The guarantee.
+
+    Returns
+    -------
+    list of str
+        The paragraphs.
 
     Examples
     --------
@@ -252,7 +329,18 @@ def in_words(guarantee: Any) -> list[str]:
 
 
 def warnings_of(guarantee: Any) -> list[str]:
-    """What a reader must see before believing the guarantee."""
+    """The caveats that a reader must see together with a guarantee.
+
+    Parameters
+    ----------
+    guarantee
+        The guarantee.
+
+    Returns
+    -------
+    list of str
+        One sentence for each caveat.
+    """
     lines = []
     if guarantee.seeded:
         lines.append("The noise came from a given seed: an experiment, not a release.")
@@ -262,11 +350,11 @@ def warnings_of(guarantee: Any) -> list[str]:
 
 
 def least_misses(epsilon: Callable[[float], float], false_alarms: ArrayLike) -> Any:
-    """The least share of misses that a promise allows an attacker, at each share of false alarms.
+    """The least share of misses that a guarantee allows an attacker, at each share of false alarms.
 
-    The upper envelope of the lines that each (epsilon(delta), delta) allows (Dong, Roth and Su,
-    Proposition 2.12). `reticent.plots.tradeoff.claimed_misses` asks for delta as a function of epsilon
-    instead, which takes half a second a point where several mechanisms are composed.
+    It is the upper envelope of the lines that each (epsilon(delta), delta) allows (Dong, Roth and Su, Proposition
+    2.12). `reticent.plots.tradeoff.claimed_misses` needs delta as a function of epsilon instead, which takes half a
+    second per point if several mechanisms are composed.
 
     Parameters
     ----------

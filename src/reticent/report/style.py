@@ -62,11 +62,11 @@ td.number, th.number { text-align: right; white-space: nowrap; }
 }
 .private { color: var(--private); background: var(--private-paper); }
 .diagnostic { color: var(--look); background: var(--look-paper); }
-.promise {
+.guarantee {
   border-left: 4px solid var(--private); background: var(--private-paper);
   border-radius: 0 .6rem .6rem 0; padding: .8rem 1.1rem; margin: 1rem 0;
 }
-.promise p { margin: .25rem 0; }
+.guarantee p { margin: .25rem 0; }
 .caveat { border-left-color: var(--look); background: var(--look-paper); }
 .split { display: grid; grid-template-columns: repeat(auto-fit, minmax(18rem, 1fr)); gap: 1rem; }
 .split section {

@@ -25,16 +25,21 @@ _FIXED = {
 
 
 def inline_svg(figure: Any, name: str, alt: str = "") -> str:
-    """The text of an ``<svg>`` element.
+    """A matplotlib figure as the text of an ``<svg>`` element.
 
     Parameters
     ----------
     figure
         A matplotlib figure, or axes of one.
     name
-        Unique in the page: letters, digits and hyphens.
+        A name that is unique in the page, of letters, digits and hyphens.
     alt
-        What the picture shows, for those who cannot see it.
+        Description of the picture for those who cannot see it.
+
+    Returns
+    -------
+    str
+        The element.
 
     Examples
     --------

@@ -37,7 +37,7 @@ _LOST = (
     "closed when a restored folder was adopted: what it paid for after the backup is not known; add a ledger with "
     "a budget of its own"
 )
-_ROOM = 1.0 + 1e-9  # so that rounding does not refuse what the budget was raised for
+_ROOM = 1.0 + 1e-9  # so that rounding does not refuse a charge for which the budget was raised
 
 
 @dataclass(frozen=True)
@@ -72,10 +72,10 @@ def adopt(options: Options) -> Adopted:
         count, counted = count_adoption(folder.adoption_files(), folder.adoptions)
         copies = count - folder.adoptions
         folder.id = secrets.token_hex(16)
-        # before the transaction: an id without an anchor would have to be adopted again
+        # before the transaction, because an id without an anchor would have to be adopted again
         folder.anchor = folder.new_anchor()
         with folder.store.transaction() as rows:
-            # what another adoption of the same backup has charged is not in this folder
+            # charges of another adoption of the same backup are not in this folder
             complete = known == rows.charges() and copies == 1
             chain.begin(rows, time.time())
             done = _renew_all(folder, rows, complete, copies)
@@ -131,7 +131,7 @@ def _renew(folder: Home, rows: Transaction, stream: StreamRow, copies: int) -> G
     runner = runners.renew(specification, old, msgspec.json.decode(output.body))
     sealed = folder.ring.seal(pack(runner.state()), place)
     rows.save(stream.id, StateRow(state.steps, state.number, sealed))
-    rows.clear_persons(stream.id)  # the new promise is about each person anew
+    rows.clear_persons(stream.id)  # under the new guarantee the records of each person count anew
     cost = runner.guarantee
     for _ in range(copies - 1):
         cost = cost + runner.guarantee

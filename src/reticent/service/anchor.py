@@ -75,7 +75,7 @@ def default_path(identity: str) -> Path:
     state = os.environ.get("XDG_STATE_HOME")
     try:
         home = Path(state) if state else Path.home() / ".local" / "state"
-    except RuntimeError:  # there need not be a home
+    except RuntimeError:  # there may be no home directory
         home = Path(tempfile.gettempdir(), f"reticent-{os.getuid()}")
     return home / "reticent" / "anchors" / identity
 
@@ -143,7 +143,7 @@ class Anchor:
             self.facts = latest
 
     def check(self, identity: str, commit: int, path: Path) -> None:
-        """Refuse a folder that is not the one that was served last."""
+        """Refuse a folder that is not what was served last."""
         facts = self.facts
         device, inode = place_of(path)
         if facts.id != identity:
@@ -151,7 +151,7 @@ class Anchor:
         if commit < facts.commit:
             raise StoreError(
                 f"{path} was restored from a backup: it holds {commit} commits, and {facts.commit} were made. What "
-                "was published since used noise that must not be used again; `reticent serve adopt` goes on with "
+                "was published since used noise that must not be used again; `reticent serve adopt` continues with "
                 "fresh noise and charges for it"
             )
         # inode numbers coincide on fresh disks: a folder was moved only if nothing is left at its old path
@@ -171,7 +171,7 @@ class Anchor:
             raise StoreError(
                 f"the store was set back while it was served: commit {number} would follow {self.facts.commit}; what "
                 "was published since used noise that must not be used again. Stop all workers and run `reticent "
-                "serve adopt`, which goes on with fresh noise and charges for it"
+                "serve adopt`, which continues with fresh noise and charges for it"
             )
 
     def commit(self, number: int, charges: int) -> None:
@@ -240,7 +240,7 @@ def _may_replace(there: Facts | None, facts: Facts) -> bool:
     """Whether a new anchor may replace what is there."""
     if there is None:
         return False
-    # one that was made for this folder at a first start which did not come to its end
+    # an anchor that was created for this folder by a first start that did not finish
     unused = there.commit == 0 and there.path == facts.path
     return unused or there.root == facts.root
 

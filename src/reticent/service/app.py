@@ -1,4 +1,4 @@
-"""The HTTP application: which address leads to which route.
+"""The HTTP application, which maps addresses to routes.
 
 It uses Starlette and uvicorn: routing, streaming bodies and server-sent events with little overhead, so that a request
 costs little more than its commit. Considered: FastAPI (Starlette with pydantic models; bodies here are decoded by
@@ -54,7 +54,7 @@ ROUTES: list[tuple[str, str, Handler]] = [
     ("POST", "/v1/streams/{name}/ask", streams.ask),
     ("POST", "/v1/streams/{name}/tell", streams.tell),
     ("GET", "/v1/streams/{name}/events", streams.events),
-    ("GET", "/v1/streams/{name}/promise", views.promise),
+    ("GET", "/v1/streams/{name}/promise", views.by_age),
     ("GET", "/v1/streams/{name}/diagnostics", streams.diagnose),
     ("GET", "/v1/events", views.events),
     ("POST", "/v1/estimate", streams.estimate),
@@ -113,9 +113,7 @@ def make_app(service: Service, lifespan: Any = None) -> Starlette:
                 return Response(status_code=499)
             except Exception as error:
                 log.error("a request failed: %s", type(error).__name__, exc_info=error)
-                return problem(
-                    Problem(500, "failed", "this is a fault of the service; see its log")
-                )
+                return problem(Problem(500, "failed", "this is a bug in the service; see its log"))
 
         return handle
 

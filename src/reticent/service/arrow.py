@@ -22,7 +22,7 @@ PERSON = "person"
 
 
 def read(body: bytes) -> Any:
-    """The table that a body holds."""
+    """Read the table of a body."""
     try:
         import pyarrow as pa
     except ImportError:
@@ -40,7 +40,7 @@ def read(body: bytes) -> Any:
                 raise Problem(
                     415,
                     "compressed",
-                    "the Arrow stream is compressed; write it without, say compression=None",
+                    "the Arrow stream is compressed; write it without compression (compression=None)",
                 )
         table = pa.ipc.open_stream(buffer).read_all()
         table.validate(full=True)
@@ -139,7 +139,7 @@ def _number(column: Any, name: str) -> NDArray[np.float64]:
         raise Problem(
             422,
             "bad-records",
-            f"column {name!r} has the type {kind}, and the schema says that it is a number",
+            f"column {name!r} has the type {kind}, but the schema declares a number",
         )
     values = column.to_numpy().astype(np.float64, copy=False)
     odd = int(np.count_nonzero(~np.isfinite(values)))
@@ -211,6 +211,6 @@ def persons(table: Any, declared: Sequence[str], column: str | None = None) -> l
         raise Problem(
             422,
             "bad-records",
-            "either every record of a request says whom it is about, or none does; ids are text or whole numbers",
+            "either every record of a request names its person, or none does; ids are text or whole numbers",
         )
     return ids

@@ -94,7 +94,7 @@ def restore(source: Path, options: Options) -> dict[str, Any]:
     ring = Ring([master_key(options.key_file, data / KEY, False)])
     if ring.name.hex() != manifest["key"]:
         raise StoreError(
-            f"the backup {source} was written under another key; give that one with --key-file"
+            f"the backup {source} was written under another key; name that key with --key-file"
         )
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = data / (DATABASE + ".draft")
@@ -107,7 +107,7 @@ def restore(source: Path, options: Options) -> dict[str, Any]:
 def _folder(options: Options) -> Path:
     if options.data is None:
         raise StoreError(
-            "a database has backups of its own: take them with pg_dump, or with its write-ahead log"
+            "this command backs up folders only: back up a database with pg_dump, or with its write-ahead log"
         )
     return options.data
 
@@ -120,7 +120,7 @@ def _copy(source: Path, to: Path) -> None:
         writer = sqlite3.connect(to)
         try:
             reader.backup(writer)
-            writer.execute("PRAGMA journal_mode = DELETE")  # one file, with nothing beside it
+            writer.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
             ((found,),) = writer.execute("PRAGMA integrity_check(1)").fetchall()
         finally:
             reader.close()

@@ -111,10 +111,12 @@ class Player:
                 f"ticket {ticket} was closed when the service was adopted; ask again",
             )
         if self._bandit.participation is None:
-            person = None  # where single values are protected, whose they are changes nothing
+            person = None  # if single values are protected, their person does not matter
         elif person is None and value is not None:
             raise Problem(
-                422, "no-person", "this stream protects persons: say in person whose value it is"
+                422,
+                "no-person",
+                'this stream protects persons: send "person" with the id of the value\'s person',
             )
         try:
             self._bandit.tell(value, ticket - self._before, person)
@@ -153,5 +155,5 @@ def _set(description: Any) -> Any:
     for name, value in arguments.items():
         size = value if isinstance(value, int) else len(value) if isinstance(value, list) else 0
         if size > _LARGEST:
-            raise ValueError(f"set.{name} is larger than a service takes, {_LARGEST}")
+            raise ValueError(f"set.{name} is larger than a service accepts, {_LARGEST}")
     return parts.rebuild({"place": "sets", "kind": kind, "arguments": arguments})

@@ -23,7 +23,7 @@ import msgspec
 from reticent.service.store import EntryRow, LogRow, OutputRow, Reading, StreamRow, Transaction
 from reticent.service.tokens import Caller
 
-if TYPE_CHECKING:  # the commands beside the service start quickly without what learns
+if TYPE_CHECKING:  # commands that do not learn start quickly without these modules
     from reticent.service.engine import Turn
 
 ACTS = 0
@@ -123,7 +123,7 @@ class Verdict:
     decisions: int = 0
     charges: int = 0
     heads: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """For each chain, by name: how many entries it has, and the hash of the last."""
+    """For each chain, by name: its number of entries, and the hash of the last one."""
     wrong: list[str] = field(default_factory=list)
 
 
@@ -157,7 +157,7 @@ def verify(rows: Reading, earlier: dict[str, dict[str, Any]] | None = None) -> V
     earlier = dict(earlier or {})
     known = {chain for chain, _ in _names(streams)}
     out.wrong += [
-        f"there is a chain {chain} of no stream" for chain in rows.chains() if chain not in known
+        f"chain {chain} belongs to no stream" for chain in rows.chains() if chain not in known
     ]
     for chain, name in _names(streams):
         parts: list[_Releases | _Charges] = []
@@ -201,8 +201,8 @@ def _walk(
         out.heads[name] = {"rows": count, "hash": before.hex()}
     if then is not None and not met:
         out.wrong.append(
-            f"{name}: the head of the earlier run, entry {then['rows'] - 1}, is not on the chain; after an "
-            "adopted restore that is so, and the chain of acts says when"
+            f"{name}: the head of the earlier run, entry {then['rows'] - 1}, is not on the chain; this is normal "
+            "after an adopted restore, and the chain of acts says when there was one"
         )
 
 
@@ -245,7 +245,7 @@ class _Releases:
         self._out.decisions += len(there)
 
     def end(self) -> None:
-        # a folder of an earlier version has decisions from before there was a log
+        # a folder of an earlier version has decisions that were published before there was a log
         if self._next is not None and self._next <= self._reached:
             self._miss(self._reached)
 
@@ -278,7 +278,7 @@ class _Charges:
                 self._left[body["digest"]] -= 1
             else:
                 self._out.wrong.append(
-                    f"a charge to ledger {body['ledger']} is gone, or was changed"
+                    f"a charge to ledger {body['ledger']} was removed or changed"
                 )
         if body["act"] == "begin the log":
             self._logged += body["charges"]

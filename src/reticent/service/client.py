@@ -60,7 +60,7 @@ class Client:
     >>> reticent.Client("http://127.0.0.1:8080", "ret_...")
     Client('http://127.0.0.1:8080')
 
-    With a service at work::
+    With a running service::
 
         client.create(
             name="visits", kind="logistic", schema=schema, budget={"epsilon": 1, "delta": 1e-6}
@@ -88,7 +88,7 @@ class Client:
                 )
         token = os.environ.get("RETICENT_TOKEN", "") if token is None else token
         if not (token.isascii() and token.isprintable()):
-            raise ValueError("token holds characters that no token has; copy it again")
+            raise ValueError("token contains characters that no token has; copy it again")
         self.url, self.patience, self.timeout = url.rstrip("/"), float(patience), float(timeout)
         self._parts, self._token = parts, token
         self._context = None
@@ -357,7 +357,7 @@ class Client:
         Parameters
         ----------
         specification : mapping
-            Specification, as for :meth:`create`.
+            Fields of the specification: ``name``, ``kind``, ``schema``, ``budget`` and options.
         """
         found: dict[str, Any] = self.call("POST", "/v1/estimate", specification)
         return found
@@ -368,8 +368,9 @@ class Client:
         Parameters
         ----------
         specification : mapping
-            Specification, as for :meth:`create`.
+            Fields of the specification: ``name``, ``kind``, ``schema``, ``budget`` and options.
         records : int
+
             Number of made-up records.
         """
         body = {**specification, "records": records}
@@ -448,7 +449,7 @@ class Client:
         try:
             connection.request(method, self._parts.path.rstrip("/") + path, body, headers)
             response = connection.getresponse()
-            # http.client takes an answer that was cut off within its headers for one without a body
+            # http.client mistakes an answer that was cut off within its headers for one without a body
             if not response.headers.get("Content-Length", "").isdigit() and not response.chunked:
                 raise http.client.HTTPException("the answer was cut short")
             data = response.read()
@@ -489,7 +490,7 @@ def _encoded(data: Any) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """Schemas, budgets, NumPy's numbers and arrays as plain data."""
+    """Convert schemas, budgets, and NumPy's numbers and arrays to plain data."""
     for method in ("to_dict", "tolist"):
         if hasattr(value, method):
             return getattr(value, method)()

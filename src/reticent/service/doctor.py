@@ -32,7 +32,7 @@ _SLOW = 0.05  # seconds; every commit waits for one sync
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check: fine, worth a look, or broken."""
+    """The result of one check: fine, worth looking at, or broken."""
 
     level: str
     what: str
@@ -50,13 +50,13 @@ def examine(options: Options) -> list[Finding]:
     data = options.data
     if data is None:
         raise StoreError(
-            "the doctor looks into a folder; of a database, see /readyz and `reticent serve verify --database`"
+            "the doctor checks folders; for a database, see /readyz and `reticent serve verify --database`"
         )
     if not (data / DATABASE).exists():
         raise StoreError(f"there is no service in {data}: {DATABASE} is missing")
     said = None
     with contextlib.suppress(StoreError), sqlite.look(data / DATABASE) as rows:
-        # before the database is looked at: the anchor is never ahead of it
+        # read before the database, so that the anchor is never ahead of it
         said = peek(options.anchor or default_path(rows.about()["id"]))
     out = [*_folder(data), *_disk(data)]
     try:
@@ -77,7 +77,7 @@ def _folder(data: Path) -> Iterator[Finding]:
     yield Finding(
         LOOK if open_to else OK,
         "folder",
-        f"mode {mode:o}: others can look into it; chmod 700 {data}"
+        f"mode {mode:o}: others can read it; chmod 700 {data}"
         if open_to
         else f"mode {mode:o}, {data}",
     )
@@ -90,7 +90,7 @@ def _folder(data: Path) -> Iterator[Finding]:
             served = True
         finally:
             os.close(handle)
-    yield Finding(OK, "process", "it is being served" if served else "nobody serves it now")
+    yield Finding(OK, "process", "it is being served" if served else "it is not being served now")
 
 
 def _disk(data: Path) -> Iterator[Finding]:
@@ -127,7 +127,7 @@ def _pages(data: Path) -> Iterator[Finding]:
         connection.close()
     size = (data / DATABASE).stat().st_size / 2**20
     yield Finding(
-        OK if found == "ok" else BROKEN, "database", f"{size:.1f} MiB, its pages: {found}"
+        OK if found == "ok" else BROKEN, "database", f"{size:.1f} MiB, check of its pages: {found}"
     )
 
 
@@ -138,7 +138,7 @@ def _key(options: Options, data: Path, rows: Rows) -> Iterator[Finding]:
         yield Finding(BROKEN, "key", str(error))
         return
     if ring.name.hex() != rows.about()["key"]:
-        yield Finding(BROKEN, "key", "the folder was written under another key; give that one")
+        yield Finding(BROKEN, "key", "the folder was written under another key; name that key")
         return
     file = options.key_file or (None if os.environ.get(VARIABLE) else data / KEY)
     mode = 0o600 if file is None else file.stat().st_mode & 0o777
@@ -151,7 +151,7 @@ def _key(options: Options, data: Path, rows: Rows) -> Iterator[Finding]:
         yield Finding(OK, "key", f"in {file}" if file else f"in {VARIABLE}")
     bad = unopened(rows, ring)
     count = len(rows.streams())
-    words = f"of {', '.join(bad)} cannot be opened" if bad else f"of {count} streams open"
+    words = f"of {', '.join(bad)} cannot be read" if bad else f"of {count} streams can be read"
     yield Finding(BROKEN if bad else OK, "states", words)
 
 
@@ -159,9 +159,7 @@ def _anchor(options: Options, data: Path, rows: Rows, facts: Facts | None) -> It
     about = rows.about()
     path = options.anchor or default_path(about["id"])
     if facts is None:
-        words = (
-            f"there is none at {path}: a copy, a restore, or a lost anchor; `reticent serve adopt`"
-        )
+        words = f"there is none at {path}: a copy, a restore, or a lost anchor; run `reticent serve adopt`"
         yield Finding(BROKEN, "anchor", words)
         return
     commit = int(about.get("commit", "0"))
@@ -169,9 +167,7 @@ def _anchor(options: Options, data: Path, rows: Rows, facts: Facts | None) -> It
         yield Finding(BROKEN, "anchor", f"{path} belongs to another folder")
     elif commit < facts.commit:
         behind = facts.commit - commit
-        words = (
-            f"the folder is {behind} commits behind it, so it was restored; `reticent serve adopt`"
-        )
+        words = f"the folder is {behind} commits behind it, so it was restored; run `reticent serve adopt`"
         yield Finding(BROKEN, "anchor", words)
     elif path.resolve().is_relative_to(data.resolve()):
         words = f"{path} lies inside the folder, so a backup of the folder includes it; move it with --anchor"
@@ -186,7 +182,9 @@ def _log(rows: Rows) -> Iterator[Finding]:
         yield Finding(BROKEN, "log", words)
     if not found.wrong:
         yield Finding(
-            OK, "log", f"{found.entries} entries, {found.decisions} decisions, all hashes right"
+            OK,
+            "log",
+            f"{found.entries} entries, {found.decisions} decisions, all hashes are correct",
         )
 
 
@@ -216,7 +214,7 @@ def _tokens(rows: Rows) -> Iterator[Finding]:
         yield Finding(BROKEN, "tokens", words)
     if old or idle:
         words = (
-            f"{len(old)} have expired and {len(idle)} are for no stream that is open; revoke them"
+            f"{len(old)} have expired and {len(idle)} are for streams that are closed; revoke them"
         )
         yield Finding(LOOK, "tokens", words)
     if admins and not old and not idle:
@@ -228,5 +226,7 @@ def _clock(rows: Rows) -> Iterator[Finding]:
     ahead = 0.0 if head is None else head.at - time.time()
     words = "not behind the log"
     if ahead > 60.0:
-        words = f"the log has an entry {ahead / 60:.0f} minutes from now: the clock was set back"
+        words = (
+            f"the log has an entry {ahead / 60:.0f} minutes in the future: the clock was set back"
+        )
     yield Finding(LOOK if ahead > 60.0 else OK, "clock", words)

@@ -49,19 +49,19 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("reticent.service")
 
-_GROUP = 256  # commands in a transaction
-_SHORT = 64  # commands in a transaction that the event loop makes
-_QUICK = 0.005  # mean seconds of recent transactions up to which the event loop makes them
+_GROUP = 256  # largest number of commands in a transaction
+_SHORT = 64  # largest number of commands in a transaction of the event loop
+_QUICK = 0.005  # up to this mean of recent transactions, in seconds, the event loop makes them
 _LONG = (
     4 * _QUICK
-)  # what one transaction counts for at most: a single slow one is no reason to change
-_LIVE = 256  # runners that are kept in memory: about 1 MB each
-_WAITING = 4096  # commands in the queue
-_PATIENCE = 5.0  # seconds: a request that would wait longer is refused with a time for a retry
+)  # the most that one transaction counts in that mean, so that a single slow one changes nothing
+_LIVE = 256  # largest number of runners in memory, about 1 MB each
+_WAITING = 4096  # largest number of commands in the queue
+_PATIENCE = 5.0  # a request that would wait for more seconds is refused with a time for a retry
 
 
 class Command(Protocol):
-    """Something to be done in a transaction. It refuses with a Problem before it has changed a stream.
+    """Something to do in a transaction. If it refuses, it raises a Problem before it has changed a stream.
 
     What it has written by then is undone, unless it declares with ``careful = True`` that it refuses before it writes,
     which saves a savepoint per command. A command that declares this wrongly ends the transaction.
@@ -71,7 +71,7 @@ class Command(Protocol):
     """
 
     def apply(self, turn: Turn) -> Any:
-        """Do it, and return the answer."""
+        """Carry out the command, and return the answer."""
 
 
 Deliver = Callable[[Any, BaseException | None], None]
@@ -80,7 +80,7 @@ Group = list[tuple[Deliver, Any, BaseException | None]]
 
 @dataclass(frozen=True)
 class _Item:
-    """A command, who gets its answer, and whether that is called in the engine's thread."""
+    """A command, the function that receives its answer, and whether that is called in the engine's thread."""
 
     command: Command
     done: Deliver
@@ -111,7 +111,7 @@ class Live:
 
 
 class Turn:
-    """One transaction: what commands see of the store and the streams.
+    """One transaction, as commands see it.
 
     Attributes
     ----------
@@ -189,7 +189,7 @@ class Turn:
     def add(
         self, row: StreamRow, specification: Specification, runner: runners.Runner, body: bytes
     ) -> Live:
-        """A new stream, with the decision that it begins with."""
+        """Add a stream, with its first decision."""
         identity = self.rows.add_stream(row)
         row = replace(row, id=identity)
         live = Live(row, specification, Head(0, 0, body, self.now), runner)
@@ -243,7 +243,7 @@ class Engine:
         self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
         self._known: dict[str, Live] = {}
         self._recent: OrderedDict[str, None] = OrderedDict()  # streams with a runner, latest last
-        self._guard = threading.Lock()  # of _known
+        self._guard = threading.Lock()  # protects _known
         self._stopping = False
         self._watchers: list[Callable[[Live], None]] = []
         self.follows: Callable[[int], None] = lambda mark: None
@@ -260,7 +260,7 @@ class Engine:
         self._thread = threading.Thread(target=self._work, name="reticent-engine", daemon=True)
         self._thread.start()
 
-    # What others call ------------------------------------------------------------------------------
+    # Called by others ------------------------------------------------------------------------------
 
     def attach(
         self, soon: Callable[[Callable[[], None]], Any], deliver: Callable[[Group], None]
@@ -270,10 +270,10 @@ class Engine:
         Parameters
         ----------
         soon : callable
-            Takes a function that the loop calls in its next turn. What is not ``direct`` is submitted in the loop from
-            now on, and its ``done`` is called there.
+            Takes a function that the loop calls in its next turn. From now on, commands that are not ``direct`` are
+            submitted in the loop, and their ``done`` is called there.
         deliver : callable
-            As for the engine.
+            Called once per group with a list of ``(done, answer, error)``.
         """
         self.deliver = deliver
         # a database behind several workers answers each statement over a network
@@ -301,13 +301,13 @@ class Engine:
             return False
         live = self._known.get(command.stream)  # type: ignore[attr-defined]
         runner = None if live is None else live.runner
-        # a table of persons is written anew now and then, which takes its time
+        # a table of persons is sometimes rewritten, which takes longer
         return runner is not None and runner.persons is None
 
     def _carry_out_near(self) -> None:
-        """In the event loop: carry out what came in its last turn, or leave it to the thread if that is at work."""
+        """Carry out the commands of the event loop's last turn, or leave them to the thread if that is busy."""
         near, self._near = self._near, []
-        stopping = self._stopping  # then the thread takes nothing more
+        stopping = self._stopping  # if so, the thread takes no more commands
         busy = len(near) > _SHORT or self._due or not self._queue.empty()
         if (busy and not stopping) or not self._at_work.acquire(blocking=stopping):
             for item in near:
@@ -343,8 +343,16 @@ class Engine:
         return found[0]
 
     def live(self, name: str, *, held: bool = False) -> Live:
-        """What is known about a stream; refused if it does not exist. ``held``: a transaction holds its lease."""
-        # where another worker may write it, only the store knows where a stream stands
+        """What is known about a stream; refused if it does not exist.
+
+        Parameters
+        ----------
+        name : str
+            Name of the stream.
+        held : bool
+            Whether a transaction holds its lease.
+        """
+        # if another worker may write it, only the store knows its current state
         kept = held or self.leases is None or self.leases.holds(name)
         with self._guard:
             live = self._known.get(name) if kept else None
@@ -408,7 +416,7 @@ class Engine:
 
     def _carry_out(self, group: list[_Item]) -> None:
         elsewhere: Group = []
-        self._due = True  # the loop, which may be quicker to come back, lets it pass
+        self._due = True  # so that the loop does not overtake the thread
         with self._at_work:
             self._due = False
             found = self._outcomes(group)
@@ -421,7 +429,7 @@ class Engine:
             self.deliver(elsewhere)
 
     def _outcomes(self, group: list[_Item]) -> Group:
-        """Carry out a group, or one by one if that fails, and say who is to be told what."""
+        """Carry out a group, or its commands one by one if that fails, and return the answers."""
         try:
             answers = self._transact([item.command for item in group])
         except Exception as error:
@@ -468,7 +476,7 @@ class Engine:
                     rows.save(live.row.id, StateRow(head.steps, head.number, sealed))
                 changed = rows.changed() or bool(turn.acts)
                 if changed:
-                    if turn.acts:  # all workers write them into one log
+                    if turn.acts:  # all workers append to the same log
                         rows.alone()
                     self.witness(turn)
                     mark = rows.mark()
@@ -512,7 +520,7 @@ class Engine:
         os._exit(70)
 
     def _reveal(self, turn: Turn) -> None:
-        """Show readers what is durable. Nothing here may fail, because the commit cannot be undone."""
+        """Show readers what is now durable. Nothing here may fail, because the commit cannot be undone."""
         with self._guard:
             for live in turn.made:
                 self._known[live.row.name] = live
@@ -535,10 +543,10 @@ class Engine:
                 try:
                     watcher(live)
                 except Exception as error:
-                    log.error("whoever waits for decisions could not be told: %s", error)
+                    log.error("those who wait for decisions could not be notified: %s", error)
 
     def _reveal_leases(self, leases: Leases, turn: Turn) -> None:
-        for live in turn.made:  # whoever first writes to it takes its lease
+        for live in turn.made:  # the first worker to write to a new stream takes its lease
             self.drop(live.row.name)
         for name in turn.gone:
             leases.lost(name)
@@ -546,13 +554,13 @@ class Engine:
             for name in leases.kept(turn.renewed):
                 self.drop(name)
         for name, token in turn.taken.items():
-            self.drop(name)  # another worker may have written it meanwhile
+            self.drop(name)  # another worker may have written to it meanwhile
             leases.took(name, token)
 
     def _set_back(self, turn: Turn, unknown: bool) -> None:
         """Undo a transaction in memory: its runners are dropped, and its streams are set back.
 
-        If the outcome is unknown, only the store knows where the streams are.
+        If the outcome is unknown, only the store knows the current state of the streams.
         """
         for live in turn.moved.values():
             if live.runner is not None:
@@ -592,8 +600,8 @@ class Engine:
             raise Problem(
                 409,
                 "state-of-another-version",
-                f"stream {live.row.name!r} was written by another version of Reticent, which this one cannot go on "
-                "from; its decisions stay. Serve it with that version, or create a stream under another name",
+                f"stream {live.row.name!r} was written by another version of Reticent, and this one cannot continue "
+                "it; its decisions stay. Serve it with that version, or create a stream under another name",
             ) from None
 
     def entrusted(self, runner: runners.Runner) -> None:
@@ -645,6 +653,4 @@ def _as_problem(error: Exception) -> Problem:
         return store_failed()
     # the traceback names lines of code; exceptions of the library quote no records
     log.error("a command failed: %s", type(error).__name__, exc_info=error)
-    return Problem(
-        500, "failed", "this is a fault of the service; nothing was changed, see its log"
-    )
+    return Problem(500, "failed", "this is a bug in the service; nothing was changed, see its log")

@@ -31,7 +31,7 @@ from reticent.service.store import StoreError, TokenRow
 
 try:
     import fcntl
-except ImportError:  # pragma: no cover - Windows, where nothing keeps two services apart
+except ImportError:  # pragma: no cover - Windows, where two services on one folder are not detected
     fcntl = None  # type: ignore[assignment]
 
 LOCK, KEY = "service.lock", "service.key"
@@ -96,7 +96,7 @@ class Options:
     sources: Path | None = None
 
 
-_ANCHORS = 64  # workers per machine
+_ANCHORS = 64  # largest number of workers per machine
 
 
 class Home(ABC):
@@ -149,7 +149,7 @@ class Home(ABC):
 
     @abstractmethod
     def _check_anchor(self) -> None:
-        """Refuse what is not what was served last."""
+        """Refuse a folder or database that is not what was served last."""
 
     def _open(self, adopting: bool) -> str | None:
         with self.store.read() as rows:
@@ -160,14 +160,12 @@ class Home(ABC):
             return self._begin()
         self._refuse_moved(about)
         if about["key"] != self.ring.name.hex():
-            raise StoreError(
-                f"{self.name} was written under another key; give the one that it was written under"
-            )
+            raise StoreError(f"{self.name} was written under another key; name that key")
         try:
             self.keys = Keys(self.ring.open(bytes.fromhex(about["secret"]), _SECRET))
         except Damaged as error:
             raise StoreError(
-                f"{self.name} cannot be used: the secret of its keys cannot be read, for {error}. Put a whole "
+                f"{self.name} cannot be used: the secret of its keys cannot be read, because {error}. Put a whole "
                 "backup in its place and run `reticent serve adopt`"
             ) from None
         self.id, self.commit = about["id"], int(about.get("commit", "0"))
@@ -179,7 +177,7 @@ class Home(ABC):
             bad = unopened(rows, self.ring)
         if bad:
             raise StoreError(
-                f"{self.name} is damaged: what it keeps of {', '.join(bad)} cannot be read, for its seal is broken. "
+                f"{self.name} is damaged: what is stored of {', '.join(bad)} cannot be decrypted. "
                 "Put a whole backup in its place and run `reticent serve adopt`"
             )
         return None
@@ -188,13 +186,13 @@ class Home(ABC):
         """At the first start: create an id, a secret, an anchor, and the administrator's token; returns the token."""
         with self.store.transaction() as rows:
             rows.alone()
-            another = rows.fact("id") is not None  # another worker was quicker
+            another = rows.fact("id") is not None  # another worker was faster
             if not another:
                 secret = secrets.token_bytes(32)
                 self.keys = Keys(secret)
                 self.id, self.commit = secrets.token_hex(16), 0
                 self.root, self.adoptions = self.id, 0
-                # before the id is written: an id without an anchor is a copy
+                # before the id is written, because an id without an anchor would count as a copy
                 self.anchor = self.new_anchor()
                 rows.set_about("id", self.id)
                 rows.set_about("key", self.ring.name.hex())
@@ -208,7 +206,7 @@ class Home(ABC):
     def _refuse_moved(self, about: dict[str, str]) -> None:
         if "moved" in about:
             raise StoreError(
-                f"{self.name} was moved to a PostgreSQL database, and its streams go on there; serve it with "
+                f"{self.name} was moved to a PostgreSQL database, and its streams continue there; serve it with "
                 "--database, or repeat `reticent serve move` if that was interrupted"
             )
 
@@ -249,7 +247,7 @@ class Home(ABC):
             count = 0
             for stream in rows.streams():
                 state = rows.state(stream.id)
-                if state is None:  # it was deleted
+                if state is None:  # the stream was deleted
                     continue
                 place = state_place(stream.id)
                 sealed = ring.seal(self.ring.open(state.sealed, place), place)
@@ -320,7 +318,7 @@ class Folder(Home):
         self.anchor.check(self.id, self.commit, self.path)
 
     def anchor_path(self) -> Path:
-        """Where the anchor is."""
+        """The path of the anchor."""
         return self._options.anchor or default_path(self.id)
 
     def new_anchor(self) -> Anchor:
@@ -329,10 +327,10 @@ class Folder(Home):
         return Anchor(self.anchor_path(), facts)
 
     def settle(self, rows: Any) -> None:
-        """The anchor says where a folder lies."""
+        """Record nothing, because the anchor states where a folder is."""
 
     def must_be_idle(self) -> None:
-        """A folder that is open has no other user."""
+        """An open folder has no other user."""
 
     def known_charges(self) -> int | None:
         try:
@@ -405,7 +403,9 @@ class Shared(Home):
             return "it was restored elsewhere, copied, or its server was promoted"
         reached = self._reached()
         if reached is not None and self.store.next_mark() <= reached.commit:
-            return "it was set back: transactions that a worker of this machine committed are gone"
+            return (
+                "it was set back: transactions that a worker of this machine committed are missing"
+            )
         return None
 
     def _check_anchor(self) -> None:
@@ -413,7 +413,7 @@ class Shared(Home):
         if why is not None:
             raise StoreError(
                 f"this is not the database that was served last: {why}. Its noise may have been used on other "
-                "records; `reticent serve adopt` goes on with fresh noise and charges for it"
+                "records; `reticent serve adopt` continues with fresh noise and charges for it"
             )
         self.anchor = self.new_anchor()
 
@@ -455,7 +455,7 @@ def open_home(options: Options, *, adopting: bool = False) -> Home:
 
 
 def new_token(role: str, label: str) -> tuple[str, TokenRow]:
-    """A new token, and what is kept of it."""
+    """A new token, and the row that is stored about it."""
     token = tokens.new_token()
     row = TokenRow(secrets.token_hex(8), tokens.hashed(token), role, label, None, time.time(), None)
     return token, row

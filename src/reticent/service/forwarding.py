@@ -14,13 +14,13 @@ from reticent.service.problems import Problem
 FORWARDED = "reticent-forwarded"
 _KEPT = (
     "authorization", "content-type", "idempotency-key", "reticent-producer", "reticent-sequence",
-    "cookie", "origin", "sec-fetch-site", "host",  # by which a page that is signed in is known
+    "cookie", "origin", "sec-fetch-site", "host",  # these identify a page that is signed in
 )  # fmt: skip
 _PATIENCE = 15.0  # seconds for an answer
 
 
 async def forward(request: Request, body: bytes, address: str) -> Response:
-    """Send a request on, and return the answer as it comes."""
+    """Forward a request, and return the answer as it arrives."""
     headers = {name: value for name in _KEPT if (value := request.headers.get(name)) is not None}
     path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
 

@@ -35,14 +35,14 @@ class Probe:
 
 
 async def health(service: Service, request: Request) -> Response:
-    """Alive: the event loop answers, and the engine's thread is running. If not, only a restart helps."""
+    """Whether the event loop answers and the engine's thread is running. If not, only a restart helps."""
     if not service.engine.alive() and not service.stopping.is_set():
         raise Problem(503, "engine-ended", "the engine has ended; start the service again")
     return answer({"status": "ok", "version": __version__})
 
 
 async def readiness(service: Service, request: Request) -> Response:
-    """Ready: compiled, not stopping, with space on the disk, and the engine has just reached the store."""
+    """Whether the kernels are compiled, the service is not stopping, the disk has space and the store answers."""
     await check(service)
     return answer({"status": "ready"})
 

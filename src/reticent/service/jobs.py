@@ -42,7 +42,7 @@ KINDS = {
 }
 _ENDED = ("done", "failed", "cancelled")
 OF_RECORDS = "of the records: "
-"""How the detail of a failure begins that may depend on single records, and is for data holders alone."""
+"""Prefix of the detail of a failure that may depend on single records, which only data holders may see."""
 INTERRUPTED = (
     "the service ended before the fit did; what was charged stays charged: send a new request"
 )
@@ -58,7 +58,7 @@ class AddTable:
     budget: Budget
 
     def apply(self, turn: Turn) -> dict[str, Any]:
-        """Refused if the name is taken."""
+        """Add it; refused if the name is taken."""
         if any(row.name == self.name for row in turn.rows.tables()):
             raise Problem(409, "name-taken", f"there is a table {self.name!r}; choose another name")
         person = Schema.from_dict(self.schema).person
@@ -75,7 +75,7 @@ class SetJob:
     row: JobRow
 
     def apply(self, turn: Turn) -> None:
-        """Done by whoever runs jobs."""
+        """Record it, for the worker that runs jobs."""
         turn.hold(JOBS)
         row = self.row
         turn.rows.set_job(row)
@@ -93,14 +93,14 @@ class AddJob:
     row: JobRow
 
     def apply(self, turn: Turn) -> JobRow:
-        """Refused if the key came with another request."""
+        """Add it; refused if the key came with another request."""
         there = turn.rows.job(self.row.id)
         if there is not None:
             if there.request != self.row.request or there.table != self.row.table:
                 raise Problem(
                     409,
                     "key-with-another-body",
-                    "a job with this key asked for something else; send this one under a key of its own",
+                    "this key was used for a different job; send this one under another key",
                 )
             return there
         turn.rows.set_job(self.row)
@@ -160,7 +160,7 @@ class Jobs:
         if engine.leases is None:
             self.take_over()
 
-    # What routes call ------------------------------------------------------------------------------
+    # Called by routes ------------------------------------------------------------------------------
 
     def table(self, asked: dict[str, Any]) -> AddTable:
         """A command that adds a table, after all checks."""
@@ -190,7 +190,7 @@ class Jobs:
                 "path must lie below a folder that the service was started with, --tables FOLDER"
             )
         if not found.exists():
-            raise ValueError("path leads to nothing; name a folder of Parquet files")
+            raise ValueError("path does not exist; name a folder of Parquet files")
         return found
 
     def request(self, name: str, asked: dict[str, Any], key: str | None) -> tuple[JobRow, TableRow]:
@@ -266,7 +266,7 @@ class Jobs:
             engine.call(SetJob(replace(row, status="failed", detail=OF_RECORDS + str(error))))
         except Exception as error:
             log.error("a fit failed: %s", type(error).__name__, exc_info=error)
-            words = "this is a fault of the service; see its log"
+            words = "this is a bug in the service; see its log"
             engine.call(SetJob(replace(row, status="failed", detail=words)))
         finally:
             self._progress.pop(row.id, None)
@@ -308,7 +308,7 @@ class Jobs:
             raise ValueError("options must be an object of further arguments of the estimator")
         if "random_state" in options:
             raise ValueError(
-                "options take no random_state: whoever knows the seed can take the noise off"
+                "options take no random_state, because anyone who knows the seed can remove the noise"
             )
         Budget(given["epsilon"], given["delta"], given["neighbours"])
         return getattr(estimators, KINDS[kind])(**given | options), encoder
@@ -327,7 +327,7 @@ class Jobs:
         return json.dumps(model.to_dict(), allow_nan=False).encode()
 
     def _go_on(self, identity: str, phase: str, encoder: Encoder, records: int) -> None:
-        """Say how far a job is; where persons are protected, the number of their records is not public."""
+        """Record the progress of a job; if persons are protected, the number of their records is not public."""
         said = {} if encoder.person else {"records": records}
         self._progress[identity] = {"phase": phase, **said}
 

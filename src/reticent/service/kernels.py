@@ -1,4 +1,4 @@
-"""What is done to every cell that comes: columns become rows, and numbers are brought to [-1, 1]."""
+"""Kernels that process every incoming cell: columns become rows, and numbers are scaled to [-1, 1]."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from reticent.compiling import compiled
 
 @compiled
 def gather(doubles, starts, out):
-    """Fill the columns of ``out`` from where each starts in ``doubles``."""
+    """Copy each column from its start in ``doubles`` to ``out``."""
     rows, columns = out.shape
-    for row in range(rows):  # the columns keep their place in the cache
+    for row in range(rows):  # row by row, so that all columns stay in the cache
         for column in range(columns):
             out[row, column] = doubles[starts[column] + row]
 
 
 @compiled(error_model="numpy")
 def scale(cells, low, span):
-    """In place: what lies in [low, low + span] to [-1, 1], what lies beyond to its ends, NaN to 0.
+    """Scale cells in place from [low, low + span] to [-1, 1], clip them to that, and replace NaN by 0.
 
-    The arithmetic is that of `reticent.tables.Encoder`, in its order.
+    The arithmetic is that of `reticent.tables.Encoder`, in the same order.
     """
     rows, columns = cells.shape
     for row in range(rows):
@@ -30,7 +30,7 @@ def scale(cells, low, span):
 
 
 def warm() -> None:
-    """Compile them as they are called."""
+    """Compile the kernels for the types with which they are called."""
     cells = np.empty((1, 1))
     gather(np.frombuffer(bytes(8), np.float64), np.zeros(1, np.int64), cells)
     scale(cells, np.zeros(1), np.ones(1))

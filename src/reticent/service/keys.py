@@ -23,10 +23,8 @@ from numpy.typing import NDArray
 
 _TIMED, _OTHER = b"\x07", b"\x00"
 _SIZE = 16
-_MANY = (
-    b"\x01"  # prefix of digests of many records; others, and those of earlier versions, have none
-)
-_PIECE = 2**30  # bytes that are authenticated at a time
+_MANY = b"\x01"  # prefix of digests of many records; other digests, and those of earlier versions, have none
+_PIECE = 2**30  # number of bytes that are authenticated at a time
 _FEW = 8  # up to this many keys, packing one by one is faster
 _DASHES = (8, 13, 18, 23)
 _DIGITS = [place for place in range(36) if place not in _DASHES]
@@ -42,6 +40,7 @@ class Keys:
     secret : bytes
         Key of the hashes.
 
+    Examples
     --------
     >>> keys = Keys(bytes(32))
     >>> keys.pack("018bcfe5-687b-7000-8000-000000000000")[:1]
@@ -96,11 +95,11 @@ class Keys:
         return hashed.digest()
 
     def digest_of_many(self, *parts: Any) -> bytes:
-        """Of a large body, in parts of bytes or arrays, twenty times as quick as :meth:`digest`.
+        """Digest of a large body, given as parts of bytes or arrays, twenty times as fast as :meth:`digest`.
 
-        The tag of AES-GCM with one nonce for all is a universal hash under a secret key: of two bodies that are
-        chosen without seeing tags, it is the same with a probability of at most 2^-100. No tag is kept or shown, only
-        a keyed hash of it, which tells nothing but whether two bodies are the same.
+        The tag of AES-GCM with a fixed nonce is a universal hash under a secret key: two different bodies that were
+        chosen without seeing tags have the same tag with a probability of at most 2^-100. No tag is stored or shown,
+        only a keyed hash of it, which reveals nothing except whether two bodies are the same.
         """
         tags = []
         for part in parts:
@@ -125,7 +124,7 @@ def _timed(keys: list[str]) -> list[bytes]:
     if (letters[:, _DASHES] != ord("-")).any() or (letters[:, 14] != ord("7")).any():
         raise ValueError
     numbers = bytes.fromhex(letters[:, _DIGITS].tobytes().decode())
-    if len(numbers) != _SIZE * len(keys):  # there was space among the digits
+    if len(numbers) != _SIZE * len(keys):  # there were spaces among the digits
         raise ValueError
     return [_TIMED + numbers[at : at + _SIZE] for at in range(0, len(numbers), _SIZE)]
 

@@ -20,7 +20,7 @@ from reticent.state.lease import Lease
 from reticent.state.persons import Persons
 from reticent.tables import Encoder, Model, TableError
 
-# options that a specification says in its own words
+# options for which a specification has names of its own
 _SAID_ELSEWHERE = ("epsilon", "delta", "neighbours", "window", "fade")
 
 
@@ -42,7 +42,7 @@ class Learner:
         else:
             self._before, self._stream = int(state["before"]), Stream.from_state(state["stream"])
         if self.encoder.classes is not None:
-            # a model sorts its classes, the schema does not
+            # a model sorts its classes, but the schema does not
             classes = np.array(self.encoder.classes)
             rank = np.searchsorted(np.unique(classes), classes).astype(np.float64)
             self._numbers = 2.0 * rank - 1.0 if len(rank) == 2 else rank
@@ -54,12 +54,12 @@ class Learner:
         """A stream with fresh noise that starts from what another one has released."""
         options = dict(specification.options)
         if options.get("learner") == "sparse-leader":
-            del options["learner"]  # earlier versions took it, and ran the dense one
+            del options["learner"]  # earlier versions accepted it, and ran the dense learner
         new = cls(dataclasses.replace(specification, options=options))
         old = state["stream"]
         new._before = int(state["before"]) + int(old["seen"])
         plan = new._stream.plan
-        # only gradients can be taken at weights that are not the learner's own
+        # at weights that are not the learner's own only gradients can be used
         seed = None if plan.seed is None else plan.seed + new._before + 1
         plan = dataclasses.replace(plan, quadratic=False, seed=seed)
         new._stream = Stream(plan, np.array(old["weights"], np.float64))
@@ -102,7 +102,7 @@ class Learner:
             raise Problem(
                 422,
                 "no-person",
-                "this stream protects persons: every record must say whom it is about, in person",
+                'this stream protects persons: every record must name its person in "person"',
             )
         if stream._saved is not None:
             stream._resume()
@@ -113,7 +113,7 @@ class Learner:
 
     def learn(self, batch: Batch) -> None:
         labels, beyond = self._labels(batch.codes)
-        # where records are protected, whom they are about changes nothing
+        # if single records are protected, their person does not matter
         persons = None if self._stream.plan.participation is None else batch.persons
         self._stream.learn(batch.X, labels, beyond, persons)
 
@@ -161,7 +161,7 @@ def encoder_of(specification: Specification) -> Encoder:
         raise Problem(
             422,
             "bad-specification",
-            f"kind {specification.kind!r} learns {wanted}, and the target {encoder.target.name!r} has the type "
+            f"kind {specification.kind!r} learns {wanted}, but the target {encoder.target.name!r} has the type "
             f"{encoder.target.type!r}; choose another kind or another target",
         )
     return encoder
@@ -175,8 +175,8 @@ def _plan(specification: Specification, encoder: Encoder) -> StreamPlan:
         raise Problem(
             422,
             "bad-specification",
-            f"the schema says that column {encoder.person!r} holds persons: say max_records or min_gap, what of a "
-            "person's records counts, or declare the column as 'ignore' to protect single records",
+            f"column {encoder.person!r} identifies persons: state with max_records or min_gap how many of a person's "
+            "records count, or declare the column as 'ignore' to protect single records",
         )
     values = checked(
         {
@@ -195,7 +195,7 @@ def _plan(specification: Specification, encoder: Encoder) -> StreamPlan:
     columns, horizon = len(encoder.names), values["horizon"]
     if values["learner"] == "sparse-leader":
         raise ValueError(
-            "learner='sparse-leader' is for sparse records, and the records of a service are dense; leave it out"
+            "learner='sparse-leader' is for sparse records, but the records of a service are dense; omit the option"
         )
     first = found_first(values, columns, horizon)
     classes = None if encoder.classes is None else len(encoder.classes)

@@ -41,15 +41,15 @@ class Leases:
         self._renewed = time.monotonic()
 
     def holds(self, name: str) -> bool:
-        """Whether a lease was the worker's when it last checked, which was recently."""
+        """Whether the worker held the lease at its last check, if that was recent."""
         return name in self._tokens and time.monotonic() - self._renewed < self.seconds
 
     def held(self) -> list[str]:
-        """The names of all leases."""
+        """The names of all streams whose lease the worker holds."""
         return [name for name in self._tokens if self.holds(name)]
 
     def token(self, name: str) -> int:
-        """The token that a transaction checks."""
+        """The fencing token that a transaction must check."""
         found = self._tokens.get(name)
         if found is None:
             raise LeaseLost(name)
@@ -80,7 +80,7 @@ class Claim:
     leases: Leases
 
     def apply(self, turn: Turn) -> Any:
-        """The outcome as the store says it."""
+        """Take the lease, or return who holds it."""
         mine = self.leases
         rows: Any = turn.rows
         found = rows.claim(self.stream, mine.worker, mine.address, mine.seconds)
@@ -97,7 +97,7 @@ class Renew:
     stream: str = ""
 
     def apply(self, turn: Turn) -> None:
-        """Streams whose leases were lost are dropped when the transaction has ended."""
+        """Renew them; streams whose leases were lost are dropped after the transaction."""
         mine = self.leases
         rows: Any = turn.rows
         rows.claim(f" worker {mine.worker}", mine.worker, mine.address, mine.seconds)
@@ -112,7 +112,7 @@ class Release:
     stream: str = ""
 
     def apply(self, turn: Turn) -> None:
-        """All of them."""
+        """Release all of them."""
         rows: Any = turn.rows
         rows.release(self.leases.worker)
         turn.renewed = {}

@@ -19,10 +19,10 @@ NAMES = ("reticent", "uvicorn", "py.warnings")
 
 
 class Lines(logging.Formatter):
-    """Formats what is logged as JSON."""
+    """Formats log records as JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
+        """Format a record as one line."""
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         out: dict[str, Any] = {"at": at, "level": record.levelname.lower()}
         out |= {"event": record.getMessage()} | getattr(record, "about", {})

@@ -16,7 +16,7 @@ from reticent.service.store import Reading, StoreError
 
 @contextlib.contextmanager
 def look(options: Options) -> Iterator[Reading]:
-    """What the folder, or the database, of a service holds."""
+    """Open the folder or the database of a service for reading."""
     if options.database is None:
         assert options.data is not None
         with sqlite.look(options.data / DATABASE) as rows:

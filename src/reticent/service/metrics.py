@@ -30,12 +30,12 @@ class Histogram:
         self.counts, self.sum = [0] * (len(_SECONDS) + 1), 0.0
 
     def add(self, seconds: float) -> None:
-        """Count one."""
+        """Count one duration."""
         self.counts[bisect.bisect_left(_SECONDS, seconds)] += 1
         self.sum += seconds
 
     def lines(self, name: str, labels: str) -> Iterable[str]:
-        """As Prometheus reads them."""
+        """The lines of the histogram in Prometheus' format."""
         comma = "," if labels else ""
         total = 0
         for bound, count in zip([*map(str, _SECONDS), "+Inf"], self.counts, strict=True):
@@ -129,13 +129,13 @@ class Metrics:
         each(
             "reticent_stream_closed",
             "gauge",
-            "Whether a stream takes no more records.",
+            "Whether a stream accepts no more records.",
             ((label, int(bool(live.row.closed))) for live, label in labels),
         )
         each(
             "reticent_ledger_spent_share",
             "gauge",
-            "Part of the epsilon of a ledger that is spent.",
+            "Spent share of the epsilon of a ledger.",
             ((f'ledger="{name}"', share) for name, share in shares.items()),
         )
         return "\n".join(out) + "\n"
@@ -145,8 +145,8 @@ _WORDS = {
     "start_time_seconds": "When the process started, in seconds since 1970.",
     "ready": "Whether the service is ready.",
     "commands_waiting": "Commands that wait for the engine.",
-    "bytes_waiting": "Bytes of requests that were not answered yet.",
-    "disk_free_bytes": "Space that is left where the folder lies.",
+    "bytes_waiting": "Bytes of requests that have not been answered.",
+    "disk_free_bytes": "Free space on the disk of the folder.",
     "log_entries": "Entries in the chain of administrative acts.",
-    "jobs_waiting": "Fits that wait or run.",
+    "jobs_waiting": "Fits that are waiting or running.",
 }

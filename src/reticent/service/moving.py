@@ -58,9 +58,7 @@ def move(options: Options) -> int:
 
 def _move(leaving: _Leaving, arriving: _Arriving) -> int:
     if arriving.ring.name != leaving.ring.name:
-        raise StoreError(
-            "the key of the database must be the folder's; name the folder's with --key-file"
-        )
+        raise StoreError("the database must have the folder's key; name its file with --key-file")
     if leaving.moved not in (None, arriving.store.place):
         raise StoreError(f"{leaving.name} was moved to another database already")
     if arriving.holds == leaving.id and leaving.moved is not None:

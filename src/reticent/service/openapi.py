@@ -187,7 +187,7 @@ _LINES: list[tuple[str, str, str, str, list[Any], Any, dict[str, Any]]] = [
     (
         "get",
         "/metrics",
-        "Counts and times, as Prometheus reads them.",
+        "Metrics in Prometheus's text format.",
         "200",
         [],
         None,
@@ -225,7 +225,7 @@ _LINES: list[tuple[str, str, str, str, list[Any], Any, dict[str, Any]]] = [
     (
         "post",
         "/v1/streams/{name}/close",
-        "Let a stream take no more records; its decisions stay.",
+        "Close a stream to new records; its decisions stay.",
         "200",
         [_NAME],
         None,
@@ -234,7 +234,7 @@ _LINES: list[tuple[str, str, str, str, list[Any], Any, dict[str, Any]]] = [
     (
         "post",
         "/v1/streams/{name}/records",
-        "Send records; durable, and published, when this answers.",
+        "Send records; they are durable and the decision is published when this answers.",
         "200",
         [_NAME, _KEY, _PRODUCER, _SEQUENCE],
         _RECORDS,
@@ -252,7 +252,7 @@ _LINES: list[tuple[str, str, str, str, list[Any], Any, dict[str, Any]]] = [
     (
         "get",
         "/v1/streams/{name}/decisions/{number}",
-        "A published decision, always the same bytes.",
+        "A published decision; its bytes never change.",
         "200",
         [_NAME, _NUMBER],
         None,
@@ -261,7 +261,7 @@ _LINES: list[tuple[str, str, str, str, list[Any], Any, dict[str, Any]]] = [
     (
         "post",
         "/v1/streams/{name}/predict",
-        "What a decision predicts.",
+        "Predictions with a decision.",
         "200",
         [_NAME],
         _ASKED,
@@ -279,7 +279,7 @@ _LINES: list[tuple[str, str, str, str, list[Any], Any, dict[str, Any]]] = [
     (
         "post",
         "/v1/streams/{name}/tell",
-        "The loss of a point that was played.",
+        "Report the loss of a point that was played.",
         "200",
         [_NAME],
         _TOLD,
@@ -297,7 +297,7 @@ _LINES: list[tuple[str, str, str, str, list[Any], Any, dict[str, Any]]] = [
     (
         "get",
         "/v1/streams/{name}/promise",
-        "What is promised about a record, by its age.",
+        "The guarantee of a record, by its age.",
         "200",
         [_NAME],
         None,
@@ -306,7 +306,7 @@ _LINES: list[tuple[str, str, str, str, list[Any], Any, dict[str, Any]]] = [
     (
         "get",
         "/v1/events",
-        "Where every stream stands, as server-sent events.",
+        "The status of every stream, as server-sent events.",
         "200",
         [],
         None,
@@ -339,7 +339,7 @@ _LINES: list[tuple[str, str, str, str, list[Any], Any, dict[str, Any]]] = [
         _DUMMY,
         _OBJECT,
     ),
-    ("get", "/v1/ledgers", "Budgets, what was charged, what is left.", "200", [], None, _OBJECT),
+    ("get", "/v1/ledgers", "Budgets, their charges, and what is left.", "200", [], None, _OBJECT),
     (
         "post",
         "/v1/ledgers",
@@ -363,7 +363,7 @@ _LINES: list[tuple[str, str, str, str, list[Any], Any, dict[str, Any]]] = [
     (
         "post",
         "/v1/tables/{name}/fits",
-        "Fit a model; answers with a job.",
+        "Fit a model to a table; answers with a job.",
         "202",
         [_NAME, _KEY],
         _FIT,
@@ -380,17 +380,17 @@ _LINES: list[tuple[str, str, str, str, list[Any], Any, dict[str, Any]]] = [
         _OBJECT,
     ),
     ("delete", "/v1/jobs/{id}", "Cancel a job.", "202", [_ID], None, _OBJECT),
-    ("get", "/v1/session", "Whose token this is, and what it may do.", "200", [], None, _OBJECT),
+    ("get", "/v1/session", "The token in use, and what it may do.", "200", [], None, _OBJECT),
     (
         "post",
         "/v1/session",
-        "Sign in from a browser: a cookie for a token.",
+        "Sign in from a browser: exchange a token for a cookie.",
         "200",
         [],
         _SESSION,
         _OBJECT,
     ),
-    ("delete", "/v1/session", "Sign out: the cookie is taken away.", "200", [], None, _OBJECT),
+    ("delete", "/v1/session", "Sign out: remove the cookie.", "200", [], None, _OBJECT),
     ("get", "/v1/log", "Who did what, the latest first.", "200", [_BEFORE], None, _OBJECT),
     ("get", "/v1/tokens", "List the tokens, without their secrets.", "200", [], None, _OBJECT),
     ("post", "/v1/tokens", "Make a token, which is shown once.", "201", [_KEY], _TOKEN, _OBJECT),
@@ -424,7 +424,7 @@ def _operation(
         },
     }
     if path == "/v1/streams" and status == "201":
-        answers["200"] = answers["201"] | {"description": "it was there already"}
+        answers["200"] = answers["201"] | {"description": "it existed already"}
     out: dict[str, Any] = {"summary": words, "responses": answers}
     if parameters:
         out["parameters"] = parameters
@@ -441,7 +441,7 @@ def _operation(
 
 @cache
 def document() -> dict[str, Any]:
-    """The whole description."""
+    """The whole OpenAPI description."""
     paths: dict[str, dict[str, Any]] = {}
     for method, path, *rest in _LINES:
         paths.setdefault(path, {})[method] = _operation(method, path, *rest)

@@ -12,14 +12,12 @@ import msgspec
 import numpy as np
 
 _ARRAY = 1
-_UNIT = (
-    512  # packed states are padded to whole units, so that a store can overwrite one by the next
-)
+_UNIT = 512  # packed states are padded to whole units, so that a store can overwrite each in place
 
 
 _HEADS = 1024
 _heads: dict[tuple[Any, ...], bytes] = {}
-"""What stands before an array's bytes, by its type and shape."""
+"""The header of an array's bytes, by its type and shape."""
 
 
 def _encode(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The table of persons of a stream, stored separately from its state: a commit writes who came, not everybody.
+"""The table of persons of a stream, stored apart from its state, so that a commit writes only who came.
 
 A state is written as a whole with every commit, and the table of persons grows with their number. So the table is
 stored in parts: first all of it, then what each commit adds, until these parts have as many rows as the first and all
@@ -17,8 +17,8 @@ from reticent.service.runners import Runner
 from reticent.service.sealing import Damaged, Ring, person_place
 from reticent.service.store import Reading, Transaction
 
-_TABLE = "table"  # in a state: which parts belong to it
-_ROWS = 2**18  # of a part, at most
+_TABLE = "table"  # the entry of a state that names the parts belonging to it
+_ROWS = 2**18  # largest number of rows of a part
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def write(
 
 def read(rows: Reading, ring: Ring, stream: int, state: dict[str, Any]) -> Kept:
     """Put the table of a stream back into its state, and return its description."""
-    if _TABLE not in state:  # it has none, or was saved by a version that kept it in the state
+    if _TABLE not in state:  # there is no table, or an earlier version kept it in the state
         return Kept()
     kept = Kept(*map(int, state.pop(_TABLE)))
     there = rows.persons(stream)

@@ -93,7 +93,7 @@ class _Connection:
 
 @dataclass(frozen=True)
 class Claimed:
-    """The result of asking for a lease: its token, or who holds it and for how many seconds."""
+    """The result of claiming a lease: its token, or who holds it and for how many seconds."""
 
     token: int | None
     address: str
@@ -123,20 +123,20 @@ class PostgresRows(Rows):
         self._db.write("SELECT pg_advisory_xact_lock(?)", (_ALONE,))
 
     def hold(self, name: str, token: int) -> None:
-        # the row stays locked: whoever wants the lease waits until this transaction has ended
+        # the row stays locked: a worker that wants the lease waits until this transaction has ended
         query = "SELECT 1 FROM leases WHERE name = ? AND token = ? FOR SHARE"
         if not self._db.rows(query, (name, token)):
             raise LeaseLost(name)
 
     def mark(self) -> int:
-        # larger than any that was committed, after a crash too: a database that was set back shows it
+        # larger than any that was committed, also after a crash, so it reveals a database that was set back
         ((number,),) = self._db.rows("SELECT pg_current_xact_id()::text::bigint")
         return int(number)
 
     # Leases ------------------------------------------------------------------------------------------
 
     def claim(self, name: str, worker: str, address: str, seconds: float) -> Claimed:
-        """Take a lease that nobody has, or return who has it."""
+        """Take a lease that is free, or return who holds it."""
         found = self._db.rows(
             "INSERT INTO leases AS l (name, worker, address, token, expires)"
             f" VALUES (?, ?, ?, 1, {_NOW} + ?) ON CONFLICT (name) DO UPDATE SET worker = excluded.worker,"
@@ -252,7 +252,7 @@ class PostgresStore:
                 self._place = tuple(place)
             elif self._place != tuple(place):
                 raise StoreError(
-                    "the database behind --database is another one than before: restored, promoted or copied"
+                    "--database names a different database than before: it was restored, promoted or copied"
                 )
         except BaseException:
             connection.plain.close()
@@ -306,7 +306,7 @@ class PostgresStore:
             except BaseException as error:
                 lost = self._undo(connection)
                 if lost:
-                    with self._reading:  # its connection is likely lost as well
+                    with self._reading:  # the reader's connection is probably lost too
                         if self._reader is not None:
                             self._reader.plain.close()
                 if isinstance(error, psycopg.Error):
@@ -336,7 +336,7 @@ class PostgresStore:
                 raise _failed(error, False) from error
 
     def fill(self, tables: Iterable[tuple[str, list[str], Iterable[Sequence[Any]]]]) -> None:
-        """Take over a whole service in one transaction; it is stored here from now on."""
+        """Copy a whole service into the database in one transaction; it is stored here from now on."""
         with self._writing:
             assert self._writer is not None
             plain = self._writer.plain

@@ -39,7 +39,7 @@ class Problem(Exception):
         self.headers = headers or {}
 
     def body(self) -> dict[str, Any]:
-        """The answer as RFC 9457 describes it."""
+        """The body of the answer, in the format of RFC 9457."""
         return {
             "type": f"urn:reticent:{self.name}",
             "title": self.name.replace("-", " "),

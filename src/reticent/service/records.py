@@ -25,7 +25,7 @@ from reticent.tables.encoder import person_id
 FloatArray = NDArray[np.float64]
 _CELL = float | str | bool | None
 _KEY = str | int
-_SPELLINGS = 64  # of labels whose codes are kept
+_SPELLINGS = 64  # number of spellings of labels whose codes are cached
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Batch:
     producer : tuple of (bytes, int) or None
         Instead of a key: the producer of the batch, and its number.
     earlier : callable or None
-        Computes the digest of earlier versions, if it is another one and there is one digest for all records.
+        Computes the digest that earlier versions stored, if it differs and there is one digest for all records.
     """
 
     X: FloatArray
@@ -62,7 +62,7 @@ class Batch:
         return len(self.X)
 
     def repeats(self, place: int, digest: bytes) -> bool:
-        """Whether what came with one of the keys is what a digest that was kept is of."""
+        """Whether the content that came with the key at ``place`` is that of a stored digest."""
         return digest == self.digests[place] or (
             self.earlier is not None and digest == self.earlier()
         )
@@ -95,13 +95,13 @@ class Reader:
             bounds = np.array([column.bounds for column in encoder.columns], np.float64)
             self._low, self._span = bounds[:, 0].copy(), bounds[:, 1] - bounds[:, 0]
         self._row = struct.Struct(f"={len(self._names)}d")
-        self._known: dict[tuple[type, Any], float] = {}  # codes of labels, as these were written
+        self._known: dict[tuple[type, Any], float] = {}  # codes of labels, by their spelling
         self._features = _features_type(encoder)
         line: list[Any] = [("id", _KEY | None, None), ("x", self._features)]
         if labelled:
             line.append(("y", _type_of(encoder.target, missing=False)))
         line.append(("person", _KEY | None, None))
-        # cells are numbers and text, of which no rings can be made: the collector need not look
+        # cells are numbers and text, which cannot form cycles, so the garbage collector need not track them
         kind = msgspec.defstruct("Line", line, forbid_unknown_fields=True, kw_only=True, gc=False)
         self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(kind)
         self._questions = msgspec.json.Decoder(list[self._features])  # type: ignore[name-defined]
@@ -114,7 +114,7 @@ class Reader:
             raise Problem(422, "bad-records", _words(error, self._names)) from None
         if not found:
             raise Problem(
-                422, "no-records", "the body holds no records; send one JSON object a line"
+                422, "no-records", "the body holds no records; send one JSON object per line"
             )
         X = self._encode([line.x for line in found])
         codes = self._labels([line.y for line in found]) if self.labelled else np.zeros(len(found))
@@ -196,9 +196,9 @@ class Reader:
     def _numbers(self, found: list[Any]) -> FloatArray:
         """Numeric cells as an array; missing cells are NaN."""
         cells, pack = msgspec.structs.astuple, self._row.pack
-        try:  # a row at a time: an iterator over all cells takes twice as long
+        try:  # one row at a time, because an iterator over all cells takes twice as long
             packed = bytearray().join([pack(*cells(one)) for one in found])
-        except struct.error:  # of a cell that is missing
+        except struct.error:  # a cell is missing
             table = np.array(list(map(cells, found)), np.float64)
         else:
             table = np.frombuffer(packed, np.float64)
@@ -253,12 +253,12 @@ class Reader:
             raise Problem(
                 422,
                 "bad-records",
-                "either every record of a request says whom it is about, or none does",
+                "either every record of a request names its person, or none does",
             )
         ids = [person_id(person) for person in persons]
         if not all(ids):
             raise Problem(
-                422, "bad-records", "a record says whom it is about by text that is not empty"
+                422, "bad-records", "the person of a record must be text that is not empty"
             )
         return ids
 
@@ -276,7 +276,7 @@ def _type_of(column: Column, missing: bool = True) -> Any:
 
 
 def _words(error: Exception, names: list[str]) -> str:
-    """msgspec's error message, which names places and types and quotes no value."""
+    """msgspec's error message, which names positions and types but quotes no value."""
     said = str(error)
     if "truncated" in said:
         said = "the body ends in the middle of a line"

@@ -22,7 +22,7 @@ from reticent.service.specification import budget_from, check_name
 from reticent.service.store import JobRow, LedgerRow, LogRow, Reading, TokenRow
 from reticent.service.web import Service, answer
 
-_ACTS = 100  # in one answer
+_ACTS = 100  # number of acts in one answer
 _YEAR = 366 * 24 * 3600
 
 
@@ -42,8 +42,8 @@ class _AddToken:
             raise Problem(
                 409,
                 "token-made-already",
-                "a token was made for this request already, and is shown once; revoke it if nobody kept it, and "
-                "ask for another under a key of its own",
+                "a token was already made for this request, and is shown only once; if nobody kept it, revoke it and "
+                "ask for another under another key",
             )
         row = self.row
         turn.rows.add_token(row)
@@ -81,7 +81,7 @@ async def create_token(service: Service, request: Request) -> Response:
         role = checks.choice(asked.get("role"), "role", tokens.ROLES)
         if granted is not None:
             if not isinstance(granted, list) or len(granted) > 10_000:
-                raise ValueError("streams must be a list of names, or left out for all of them")
+                raise ValueError("streams must be a list of names, or omitted for all streams")
             granted = [check_name(name, "streams") for name in granted]
         if not isinstance(label, str) or len(label) > 200:
             raise ValueError("label must be text of at most 200 characters")
@@ -286,7 +286,7 @@ async def start_fit(service: Service, request: Request) -> Response:
 def _job(service: Service, row: JobRow, caller: tokens.Caller) -> dict[str, Any]:
     detail = row.detail
     if detail.startswith(jobs.OF_RECORDS) and not caller.may("inspect", row.table):
-        detail = "the fit failed, for what may depend on single records: a data holder can read why"
+        detail = "the fit failed for a reason that may depend on single records: a data holder can read it"
     out: dict[str, Any] = {
         "id": row.id,
         "table": row.table,

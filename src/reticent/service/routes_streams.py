@@ -28,16 +28,16 @@ _THREAD = (
     65536  # a body above this is decoded in a thread, so that other requests are answered meanwhile
 )
 _QUESTIONS = 100_000  # records to predict in one request
-PAUSE = 15.0  # seconds after which a silent stream of events says that it is alive
+PAUSE = 15.0  # seconds after which a silent stream of events sends a sign of life
 
 
 def name_of(request: Request) -> str:
-    """The name in an address."""
+    """The stream's name in the address."""
     return str(request.path_params["name"])
 
 
 def summary(live: Live) -> dict[str, Any]:
-    """The status of a stream, in a line."""
+    """The status of a stream, in brief."""
     return {
         "name": live.row.name,
         "kind": live.specification.kind,
@@ -132,7 +132,7 @@ async def send_records(service: Service, request: Request) -> Response:
         raise Problem(
             415,
             "unknown-format",
-            f"records come as {LINES}, one JSON object a line, or as {ARROW}",
+            f"records come as {LINES}, one JSON object per line, or as {ARROW}",
         )
     body = await service.body(request)
 
@@ -174,7 +174,7 @@ def _output(service: Service, live: Live, asked: str) -> OutputRow:
             404, "unknown-decision", "a decision has a number from 0 on, or is called latest"
         )
     found = None
-    if number <= live.head.number:  # what is committed but not yet published is nobody's business
+    if number <= live.head.number:  # what is committed but not yet published must not be seen
         with service.engine.store.read() as rows:
             found = rows.output(live.row.id, number)
     if found is None:
@@ -207,7 +207,7 @@ async def predict(service: Service, request: Request) -> Response:
     live = service.engine.live(name)
     if live.specification.kind not in ("logistic", "linear"):
         raise streams.wrong_kind(
-            "only a stream that learns a model predicts; read its decision instead"
+            "only a stream that learns a model can predict; read the decision of this one instead"
         )
     asked = await service.json(request)
     rows = asked.get("records", [asked["x"]] if "x" in asked else None)
@@ -285,7 +285,7 @@ async def tell(service: Service, request: Request) -> Response:
 
 
 async def diagnose(service: Service, request: Request) -> Response:
-    """Diagnostics, which read private data: for the data holder only, and marked as such."""
+    """Diagnostics, which read private data; they are for the data holder only, and are marked as such."""
     name = name_of(request)
     caller = service.caller(request, "inspect", name)
     if (away := await service.lead(request, name)) is not None:
@@ -336,7 +336,7 @@ def event_stream(lines: AsyncIterator[bytes]) -> StreamingResponse:
     )
 
 
-# Before anything is created ----------------------------------------------------------------------------
+# Estimates and dry runs --------------------------------------------------------------------------------
 
 
 async def estimate(service: Service, request: Request) -> Response:

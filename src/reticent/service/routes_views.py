@@ -19,7 +19,7 @@ from reticent.service.routes_streams import PAUSE, event_stream, name_of, summar
 from reticent.service.web import ANY, Service, answer
 
 _POINTS = 1000
-_EVERY = 0.5  # seconds between two summaries of all streams, at least
+_EVERY = 0.5  # least seconds between two summaries of all streams
 _AGES = 24
 
 
@@ -50,17 +50,17 @@ async def history(service: Service, request: Request) -> Response:
     return answer({"decisions": await run_in_threadpool(read)})
 
 
-async def promise(service: Service, request: Request) -> Response:
+async def by_age(service: Service, request: Request) -> Response:
     """The guarantee of a record by age, and what it means for people."""
     name = name_of(request)
     service.caller(request, "read", name)
     live = service.engine.live(name)
     terms = msgspec.json.encode(live.row.guarantee)
-    return answer(await run_in_threadpool(_promise, terms, live.specification.budget.delta))
+    return answer(await run_in_threadpool(_by_age, terms, live.specification.budget.delta))
 
 
 @lru_cache(maxsize=256)
-def _promise(encoded: bytes, delta: float) -> msgspec.Raw:
+def _by_age(encoded: bytes, delta: float) -> msgspec.Raw:
     guarantee = Guarantee.from_dict(msgspec.json.decode(encoded))
     asked = guarantee.by_age(delta=delta).ages
     end = 10 * (guarantee.window or max(asked))
@@ -102,7 +102,7 @@ async def events(service: Service, request: Request) -> Response:
                 if names and not service.stopping.is_set():
                     try:
                         yield told([summary(service.engine.live(name)) for name in names], False)
-                    except Problem:  # one of them was deleted
+                    except Problem:  # a stream was deleted
                         yield told(await run_in_threadpool(summaries, service, caller), True)
                     await asyncio.sleep(_EVERY)
         finally:

@@ -55,7 +55,7 @@ class Runner(Protocol):
         """How many more records fit; None without a limit."""
 
     def decision(self) -> dict[str, Any]:
-        """What the guarantee covers, as plain data."""
+        """The current decision, which the guarantee covers, as plain data."""
 
     def diagnostics(self) -> dict[str, Any]:
         """Numbers that read private data and that no guarantee covers, for the data holder only."""
@@ -69,7 +69,7 @@ class Runner(Protocol):
 
 
 def start(specification: Specification) -> Runner:
-    """A new stream. It charges no ledger; the caller does, before the first record."""
+    """A new stream. The caller charges its ledger, before the first record."""
     try:
         runner: Runner = uncharged(lambda: _KINDS[specification.kind](specification))
     except (ValueError, TypeError, BudgetExceeded) as error:

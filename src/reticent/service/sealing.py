@@ -59,7 +59,7 @@ class Ring:
         if found is None:
             key = self._keys.get(head[:_NAME])
             if key is None:
-                raise Damaged("it was sealed under a key that is not at hand")
+                raise Damaged("it was encrypted under a key that is not available")
             derived = hashlib.blake2b(
                 head[_NAME:], key=key, digest_size=KEY_BYTES, person=b"reticent seal"
             )
@@ -83,7 +83,7 @@ class Ring:
         try:
             return cipher.decrypt(sealed[start : start + _NONCE], sealed[start + _NONCE :], place)
         except InvalidTag:
-            raise Damaged("its seal is broken") from None
+            raise Damaged("it was changed, or belongs elsewhere") from None
 
 
 def state_place(stream: int) -> bytes:
@@ -101,7 +101,7 @@ def unopened(rows: Reading, ring: Ring) -> list[str]:
     bad = []
     for stream in rows.streams():
         state = rows.state(stream.id)
-        if state is None:  # it was deleted
+        if state is None:  # the stream was deleted
             continue
         try:
             ring.open(state.sealed, state_place(stream.id))

@@ -34,11 +34,11 @@ from reticent.tables import Schema
 log = logging.getLogger("reticent.service")
 
 _SWITCH = 0.0005  # seconds after which the engine's thread lets the event loop have its turn
-_GARBAGE = 20_000  # objects more than before, after which rings of them are looked for
+_GARBAGE = 20_000  # after so many new objects, the garbage collector looks for cycles
 _FORGETTING = 600.0  # seconds between rounds of forgetting keys
 _LOOKING = 0.5  # seconds between looks at what other workers have published
 _STEADY = 3600.0  # seconds for which the clock must have been steady before anything is forgotten
-_JUMP = 60.0  # seconds by which a clock that jumps is told from one that is corrected
+_JUMP = 60.0  # seconds: larger changes of the clock are jumps, smaller ones corrections
 
 
 def warm() -> None:
@@ -131,7 +131,7 @@ def _run(options: Options, folder: Home, engine: Engine, say: Callable[[str], No
             task.cancel()
         jobs.stop()
         if engine.leases is not None:
-            with contextlib.suppress(Exception):  # they run out by themselves
+            with contextlib.suppress(Exception):  # otherwise they expire by themselves
                 await service.do(Release(engine.leases))
         await asyncio.to_thread(engine.stop)
 
@@ -149,7 +149,7 @@ def _run(options: Options, folder: Home, engine: Engine, say: Callable[[str], No
     server = _Server(config, service, say)
     try:
         server.run()
-    except SystemExit:  # uvicorn's way to say that the port is taken; it has said so in words
+    except SystemExit:  # uvicorn raises this if the port is taken, and has printed a message
         return 2
     return 0 if server.started else 1
 
@@ -157,12 +157,12 @@ def _run(options: Options, folder: Home, engine: Engine, say: Callable[[str], No
 def _get_ready(service: Service, fits: bool) -> None:
     try:
         warm()
-        if fits:  # streams do without scikit-learn, fits of tables do not
+        if fits:  # fits of tables need scikit-learn, streams do not
             importlib.import_module("reticent.estimators.private_classifiers")
     except Exception as error:
         log.error("the kernels could not be compiled: %s", type(error).__name__, exc_info=error)
         return
-    # What is there now stays: the collector need not walk over it again and again, with all requests waiting.
+    # Existing objects stay, so the collector need not visit them again and again while all requests wait.
     gc.collect()
     gc.freeze()
     gc.set_threshold(_GARBAGE)
@@ -170,15 +170,13 @@ def _get_ready(service: Service, fits: bool) -> None:
         service.ready = True
         logs.event("ready")
         with contextlib.suppress(ImportError):
-            importlib.import_module("pyarrow")  # the first Arrow stream does not wait for it
+            importlib.import_module("pyarrow")  # the first Arrow stream need not wait
 
 
 async def _renew(service: Service, leases: Leases) -> None:
     """Renew the leases of this worker, and learn what other workers have changed."""
     while True:
-        with contextlib.suppress(
-            Exception
-        ):  # without leases nothing is written, and it is tried again
+        with contextlib.suppress(Exception):  # without leases nothing is written; try again later
             await service.do(Renew(leases))
             await asyncio.to_thread(service.reload_tokens)
             if not leases.holds(JOBS):
@@ -192,7 +190,7 @@ async def _look_elsewhere(service: Service) -> None:
     """Notify event streams of decisions that other workers publish."""
     latest: dict[str, int] = {}
     while True:
-        with contextlib.suppress(Exception):  # a database that is away is asked again
+        with contextlib.suppress(Exception):  # if the database cannot be reached, try again later
             latest = await asyncio.to_thread(service.look_elsewhere, latest)
         await asyncio.sleep(_LOOKING)
 
@@ -215,7 +213,7 @@ async def _forget(service: Service) -> None:
         if (leases := service.engine.leases) is not None:
             names = [name for name in names if leases.holds(name)]
         for name in names:
-            with contextlib.suppress(Exception):  # it is tried again in ten minutes
+            with contextlib.suppress(Exception):  # try again in ten minutes
                 await service.do(Forget(name))
 
 
@@ -230,7 +228,7 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """As uvicorn's, which would raise the signal again at the end."""
+        """Capture signals as uvicorn does, but without raising the signal again at the end."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._end, number)

@@ -173,7 +173,7 @@ class Pull:
     batch: Batch
 
     def apply(self, turn: Turn) -> int:
-        """How many records were counted."""
+        """Count the records, and return how many were counted."""
         live = turn.stream(self.stream)
         position, stream = turn.rows.position(self.source)
         if position != self.before:
@@ -226,7 +226,7 @@ def _described(one: Any) -> Described:
         return Described(name, stream, KINDS[kind](**given))
     except TypeError:
         raise ValueError(
-            f"source {name!r} lacks something that kind {kind!r} takes, or has more"
+            f"source {name!r} lacks an argument of kind {kind!r}, or has an unknown one"
         ) from None
 
 
@@ -256,7 +256,7 @@ class Puller:
             thread.start()
 
     def stop(self) -> None:
-        """Fetch no more."""
+        """Stop fetching."""
         self._ended.set()
         for thread in self._threads:
             thread.join(15.0)

@@ -28,7 +28,7 @@ from reticent.service.store import (
     TokenRow,
 )
 
-_MANY = 500  # keys in one query
+_MANY = 500  # largest number of keys in one query
 
 MIGRATIONS = (
     # 1: the embedded store
@@ -109,16 +109,16 @@ class Connection(Protocol):
     """A connection to a database, inside or outside a transaction."""
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
-        """What a query finds."""
+        """The rows that a query returns."""
 
     def write(self, query: str, values: Sequence[Any] = ()) -> None:
         """Execute a change; an error may be raised as late as at the commit."""
 
     def write_many(self, query: str, values: Sequence[Sequence[Any]]) -> None:
-        """The same for many rows."""
+        """Execute a change for many rows."""
 
     def count(self, query: str, values: Sequence[Any] = ()) -> int:
-        """Change something, and return how many rows it was."""
+        """Execute a change, and return the number of rows that it affected."""
 
 
 def migrate(
@@ -214,7 +214,7 @@ class Rows:
         try:
             yield
         except BaseException:
-            # of a broken connection, or a full disk, nothing is left to be undone
+            # after a lost connection or on a full disk there is nothing left to undo
             with contextlib.suppress(Exception):
                 self._db.write("ROLLBACK TO SAVEPOINT step")
             self._changed = before
@@ -287,7 +287,7 @@ class Rows:
         return dict(self._db.rows(query))
 
     def save(self, stream: int, row: StateRow) -> None:
-        # SQLite overwrites a value that keeps its length where it lies
+        # SQLite overwrites a value in place if its length stays the same
         values = {"steps": row.steps, "number": row.number, "sealed": row.sealed}
         self._replace("states", ("stream",), stream=stream, **values)
 
@@ -445,7 +445,7 @@ def check_format(rows: Rows, where: str) -> None:
     found = rows.fact("format")
     if found != FORMAT:
         raise StoreError(
-            f"{where} has format {found!r}, and this version of Reticent looks into {FORMAT}; start the "
+            f"{where} has format {found!r}, and this version of Reticent reads {FORMAT}; start the "
             "service once, which brings it up to date"
         )
 

@@ -30,9 +30,7 @@ INSERT INTO keys
 WITH RECURSIVE place(at) AS (SELECT 0 UNION ALL SELECT at + 1 FROM place WHERE at + 1 < ?1)
 SELECT ?2, substr(?6, 1 + ?4 * at, ?4), substr(?7, 1 + ?5 * at, ?5), ?3 FROM place
 """
-_LOG_PAGES = (
-    4000  # of the write-ahead log before it is folded in: states overwrite themselves there
-)
+_LOG_PAGES = 4000  # pages of the write-ahead log before a checkpoint, so that states are overwritten within it
 
 
 class _Connection:
@@ -70,7 +68,7 @@ class SqliteRows(Rows):
     def remember_new(
         self, stream: int, keys: Sequence[bytes], digests: Sequence[bytes], number: int
     ) -> bool:
-        # in their order, for neighbours go to one page
+        # in ascending order, so that neighbours go to the same page
         pairs = sorted(zip(keys, digests, strict=True))
         try:
             if len(pairs) == 1:
@@ -81,7 +79,7 @@ class SqliteRows(Rows):
                 assert [len(some) for some in packed] == [len(pairs) * size, len(pairs) * width]
                 self._db.write(_REMEMBER, (len(pairs), stream, number, size, width, *packed))
             self._changed = True
-        except sqlite3.IntegrityError:  # a statement undoes itself
+        except sqlite3.IntegrityError:  # the statement was rolled back
             return False
         return True
 
@@ -91,10 +89,10 @@ class SqliteRows(Rows):
         return [column[0] for column in found.description], iter(found)
 
     def alone(self) -> None:
-        """SQLite has one write transaction at a time."""
+        """Do nothing, because SQLite has one write transaction at a time."""
 
     def hold(self, name: str, token: int) -> None:
-        """A folder has one process, which holds its lock."""
+        """Do nothing, because a folder has one process, which holds its lock."""
 
     def mark(self) -> int:
         number = int(self.fact("commit") or 0) + 1
@@ -162,7 +160,7 @@ class SqliteStore:
         self._rows, self._reading = SqliteRows(self._reader), threading.Lock()
 
     def _make(self) -> None:
-        """Create the file atomically: a file without tables is one that was damaged."""
+        """Create the file atomically, because a file without tables counts as damaged."""
         draft = self.path.with_name(self.path.name + ".draft")
         draft.unlink(missing_ok=True)
         os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
@@ -188,9 +186,11 @@ class SqliteStore:
         connection = _Connection(self.path)
         ((mode,),) = connection.rows("PRAGMA journal_mode = WAL")
         if mode != "wal":
-            raise StoreError(f"{self.path}: the file system allows no write-ahead log; use another")
+            raise StoreError(
+                f"{self.path}: the file system does not support a write-ahead log; use another"
+            )
         connection.write("PRAGMA synchronous = FULL")
-        connection.write("PRAGMA fullfsync = ON")  # macOS: past the disk's own cache
+        connection.write("PRAGMA fullfsync = ON")  # macOS: flush the disk's own cache too
         connection.write("PRAGMA secure_delete = ON")  # states that were replaced are overwritten
         connection.write(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
         return connection

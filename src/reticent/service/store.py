@@ -25,7 +25,7 @@ class StreamRow:
     created: float
     epochs: int = 1
     closed: str = ""
-    """Why it accepts no more records; empty while it does."""
+    """Why the stream accepts no more records; empty while it accepts them."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class OutputRow:
 
 @dataclass(frozen=True)
 class Known:
-    """What is remembered about a key: a digest of the body that came with it, and the resulting decision."""
+    """What is stored about a key: a digest of the body that came with it, and the resulting decision."""
 
     digest: bytes
     number: int
@@ -74,7 +74,7 @@ class LedgerRow:
     unit: str
     created: float
     closed: str = ""
-    """Why it pays for nothing more; empty while it does."""
+    """Why the ledger accepts no more charges; empty while it accepts them."""
 
 
 @dataclass(frozen=True)
@@ -141,13 +141,13 @@ class Reading(Protocol):
     """What can be read, inside or outside a transaction."""
 
     def about(self) -> dict[str, str]:
-        """Facts on the store as a whole, by name."""
+        """Facts about the store as a whole, by name."""
 
     def fact(self, name: str) -> str | None:
-        """One fact on the store as a whole."""
+        """One fact about the store as a whole."""
 
     def charges(self) -> int:
-        """How many charges all ledgers together have seen."""
+        """The number of charges to all ledgers together."""
 
     def streams(self) -> list[StreamRow]:
         """Every stream, by name."""
@@ -156,7 +156,7 @@ class Reading(Protocol):
         """One stream."""
 
     def state(self, stream: int) -> StateRow | None:
-        """Where a stream stands."""
+        """The current state of a stream."""
 
     def latest(self) -> dict[str, int]:
         """The number of the latest decision of every stream that was not deleted, by name."""
@@ -171,7 +171,7 @@ class Reading(Protocol):
         """Every ledger, by name."""
 
     def entries(self, ledger: str) -> list[EntryRow]:
-        """What a ledger was charged with, in order."""
+        """The charges to a ledger, in order."""
 
     def tables(self) -> list[TableRow]:
         """Every table, by name."""
@@ -186,10 +186,10 @@ class Reading(Protocol):
         """Every token that was not revoked."""
 
     def position(self, source: str) -> tuple[str, str]:
-        """Up to where a source was read, and which stream took it; empty at its beginning."""
+        """The position up to which a source was read, and its stream; empty at the beginning."""
 
     def chains(self) -> list[int]:
-        """The logs that there are: one of each stream, by its id, and 0 for administrative acts."""
+        """The existing logs: that of each stream, by its id, and 0 for administrative acts."""
 
     def log_head(self, chain: int) -> LogRow | None:
         """The last entry of a log."""
@@ -202,13 +202,13 @@ class Transaction(Reading, Protocol):
     """What can be written, completely or not at all."""
 
     charged: bool
-    """Whether it has charged a ledger."""
+    """Whether the transaction has charged a ledger."""
 
     def step(self) -> AbstractContextManager[None]:
         """A part of the transaction: if the block raises, what it wrote is undone."""
 
     def unwritten(self) -> AbstractContextManager[None]:
-        """A part that raises before it writes, so that nothing need be undone; a RuntimeError where it does not."""
+        """A part that raises before it writes, so that nothing need be undone; otherwise a RuntimeError is raised."""
 
     def changed(self) -> bool:
         """Whether the transaction has written anything."""
@@ -217,13 +217,13 @@ class Transaction(Reading, Protocol):
         """Wait until no other transaction changes what all streams share: ledgers, names, tokens, jobs."""
 
     def hold(self, name: str, token: int) -> None:
-        """Refuse with a :class:`LeaseLost` if a lease is no longer the caller's; until the end it stays so."""
+        """Hold a lease until the transaction ends; raises :class:`LeaseLost` if it is no longer the caller's."""
 
     def mark(self) -> int:
-        """A number of this transaction, larger than that of every one committed before it here."""
+        """The number of this transaction, larger than that of every transaction committed before it here."""
 
     def set_about(self, name: str, value: str) -> None:
-        """Set a fact on the store as a whole."""
+        """Set a fact about the store as a whole."""
 
     def add_stream(self, row: StreamRow) -> int:
         """Add a stream, whose ``id`` is ignored, and return its id."""
@@ -247,7 +247,7 @@ class Transaction(Reading, Protocol):
         """Add decisions that will be published when the transaction ends."""
 
     def known(self, stream: int, keys: Sequence[bytes]) -> dict[bytes, Known]:
-        """Those of some keys that are remembered."""
+        """What is stored about those of the keys that are remembered."""
 
     def remember_new(
         self, stream: int, keys: Sequence[bytes], digests: Sequence[bytes], number: int
@@ -285,27 +285,27 @@ class Transaction(Reading, Protocol):
         """Revoke a token; False if there is none."""
 
     def set_position(self, source: str, stream: str, position: str) -> None:
-        """Note up to where a source was read, and which stream took it."""
+        """Record the position up to which a source was read, and its stream."""
 
     def add_log(self, chain: int, rows: Iterable[LogRow]) -> None:
         """Append to a log."""
 
 
 class Store(Protocol):
-    """Where everything is kept."""
+    """The storage of a service."""
 
     def read(self) -> AbstractContextManager[Reading]:
-        """What was committed, for reading; never what a transaction in progress has written."""
+        """Committed data, for reading; never what a transaction in progress has written."""
 
     def transaction(self) -> AbstractContextManager[Transaction]:
         """A transaction: durable when the block ends, undone if it raises. One at a time."""
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
 
 
 class StoreFailed(Exception):
-    """A transaction that failed, as far as is known.
+    """A transaction failed, as far as is known.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ from reticent.service.records import Batch
 from reticent.service.specification import Specification
 from reticent.service.store import OutputRow, Producer, StreamRow
 
-_FEW = 16  # records that take no longer than their commit
+_FEW = 16  # up to this many records take no longer than their commit
 _CLOSED = (
     "an administrator closed this stream; its decisions stay, and a new stream needs another name"
 )
@@ -31,7 +31,7 @@ class Create:
     specification: Specification
 
     def apply(self, turn: Turn) -> dict[str, Any]:
-        """Refused if the name is taken or the ledger cannot pay."""
+        """Create it; refused if the name is taken or the ledger cannot pay."""
         asked = self.specification
         existing = turn.rows.stream(asked.name)
         if existing is not None:
@@ -59,7 +59,7 @@ class Create:
 
 @dataclass(frozen=True)
 class Send:
-    """Records of one request for one stream."""
+    """Learn from the records of one request."""
 
     stream: str
     batch: Batch
@@ -67,7 +67,7 @@ class Send:
 
     @property
     def small(self) -> bool:
-        """Whether it is learnt from at once."""
+        """Whether the request is small enough for the event loop."""
         return len(self.batch) <= _FEW
 
     def apply(self, turn: Turn) -> dict[str, Any]:
@@ -81,9 +81,9 @@ class Send:
         if bisect_left(ordered, low) == bisect_left(ordered, high):  # none is too old
             try:
                 ready = runner_for(turn, live, batch)
-            except Problem:  # what was there before is answered all the same
+            except Problem:  # repeats are answered all the same
                 return self._mixed(turn, live, low, high)
-            # Mostly nothing of a request was there before; then one insertion says so.
+            # Usually no record of a request is a repeat, which a single insertion shows.
             every = live.specification.publish == "every"
             number = head.number + (len(batch) if every else 1)
             if turn.rows.remember_new(live.row.id, batch.keys, batch.digests, number):
@@ -93,7 +93,7 @@ class Send:
         return self._mixed(turn, live, low, high)
 
     def _mixed(self, turn: Turn, live: Live, low: bytes, high: bytes) -> dict[str, Any]:
-        """A request with records that are repeats, or too old to be recognised."""
+        """Handle a request with records that are repeats, or too old to be recognised."""
         batch, head = self.batch, turn.head(live)
         each = len(batch.keys) == len(batch)
         known = turn.rows.known(live.row.id, batch.keys)
@@ -148,13 +148,13 @@ class Send:
 
 @dataclass(frozen=True)
 class Ask:
-    """The next point of a bandit."""
+    """Ask a bandit for its next point."""
 
     stream: str
     key: bytes | None = None
 
     def apply(self, turn: Turn) -> bytes:
-        """The point and its ticket, as bytes that are stored for repeats."""
+        """Return the point and its ticket, as bytes that are stored for repeats."""
         live = turn.stream(self.stream)
         runner = _player(turn, live)
         if self.key is not None:
@@ -177,7 +177,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Tell:
-    """The loss of a point that was played; None if there will be none."""
+    """Report the loss of a point that was played; None if there will be none."""
 
     stream: str
     ticket: int
@@ -187,7 +187,7 @@ class Tell:
     person: str | None = None
 
     def apply(self, turn: Turn) -> dict[str, Any]:
-        """Counted once; the same value again is a repeat, another value is refused."""
+        """Count the value once; the same value again is a repeat, another value is refused."""
         live = turn.stream(self.stream)
         runner = _player(turn, live)
         head = turn.head(live)
@@ -205,12 +205,12 @@ class Tell:
 
 @dataclass(frozen=True)
 class Inspect:
-    """Diagnostics of a stream, which read private data."""
+    """Read diagnostics of a stream, which depend on private data."""
 
     stream: str
 
     def apply(self, turn: Turn) -> dict[str, Any]:
-        """Changes nothing, but the access is recorded."""
+        """Change nothing, but record the access."""
         found = turn.runner(turn.stream(self.stream)).diagnostics()
         turn.act({"act": "read diagnostics", "stream": self.stream})
         return found
@@ -218,14 +218,14 @@ class Inspect:
 
 @dataclass(frozen=True)
 class Close:
-    """Close a stream for records; what it published stays."""
+    """Close a stream to new records; what it published stays."""
 
     stream: str
     erase: bool = False
     """Whether its state, decisions and keys are deleted too. Its name and its ledger stay."""
 
     def apply(self, turn: Turn) -> dict[str, Any]:
-        """Repeating it does nothing."""
+        """Close or delete the stream; repeating the command does nothing."""
         live = turn.stream(self.stream)
         row = live.row
         if self.erase:
@@ -244,18 +244,18 @@ class Close:
 def _player(turn: Turn, live: Live) -> Any:
     if live.specification.kind != "bandit":
         raise wrong_kind(
-            "only a bandit is asked and told; POST /records sends records to this stream"
+            "only a bandit takes /ask and /tell; POST /records sends records to this stream"
         )
     return turn.runner(live)
 
 
 def deleted(row: StreamRow) -> bool:
-    """Whether nothing but the name of a stream is left."""
+    """Whether a stream was deleted, so that only its name is left."""
     return row.closed == _DELETED
 
 
 def wrong_kind(detail: str) -> Problem:
-    """A refusal of a request that fits streams of another kind only."""
+    """A refusal of a request that fits only streams of another kind."""
     return Problem(409, "wrong-kind", detail)
 
 
@@ -296,7 +296,7 @@ def learn(
     runner: runners.Runner | None = None,
 ) -> Head:
     """Let a stream learn from records and publish; the log names the source, if any."""
-    if runner is None:  # nobody has asked yet whether it takes them
+    if runner is None:  # not checked yet
         runner = runner_for(turn, live, batch)
     turn.touch(live)
     head = turn.head(live)
@@ -320,11 +320,11 @@ class Forget:
     stream: str
 
     def apply(self, turn: Turn) -> int:
-        """What is forgotten is recorded, so that setting back the clock cannot undo it."""
+        """Forget them, and record this, so that setting back the clock cannot undo it."""
         live = turn.stream(self.stream)
         until = turn.now - live.specification.remember
         written = float(turn.rows.fact(_forgotten(live)) or 0.0)
-        # now and then is enough; each time costs a commit
+        # rarely, because each time costs a commit
         if until - written < 0.02 * live.specification.remember:
             return 0
         found = turn.rows.forget(live.row.id, *packed.span(until))

@@ -43,17 +43,17 @@ class Caller:
     expires: float | None = None
 
     def may(self, action: str, stream: str | None = None) -> bool:
-        """Whether an action is allowed, on one stream if it is about one."""
+        """Whether the caller may do this, on one stream if the action is about one."""
         granted = stream is None or self.streams is None or stream in self.streams
         return self.role in ALLOWED[action] and granted
 
     def check(self, action: str, stream: str | None = None) -> None:
-        """Refuse what is not allowed."""
+        """Refuse the action if it is not allowed."""
         if self.role not in ALLOWED[action]:
             raise Problem(
                 403,
                 "role-not-allowed",
-                f"a token of the role {self.role!r} may not do this; it takes one of the role "
+                f"a token of the role {self.role!r} may not do this; it needs one of the role "
                 f"{' or '.join(repr(role) for role in ALLOWED[action])}",
             )
         if not self.may(action, stream):
@@ -70,7 +70,7 @@ def new_token() -> str:
 
 
 def hashed(token: str) -> bytes:
-    """What is kept of a token."""
+    """The hash of a token, which is stored in its place."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
@@ -138,7 +138,7 @@ class Limiter:
             raise Problem(
                 429,
                 "too-many-requests",
-                f"this token may send {self._rate:g} requests a second; send more records in each",
+                f"this token may send {self._rate:g} requests per second; send more records in each",
                 {"Retry-After": str(wait)},
             )
         self._buckets[token] = (left - 1.0, now)

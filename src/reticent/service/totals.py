@@ -19,7 +19,7 @@ from reticent.state.persons import Persons
 from reticent.tables import Column, Encoder, Schema
 
 _OPTIONS = ("horizon", "total", "norm")
-_NO_TARGET = "\x00"  # an encoder wants a target, and a total has none; no column can be called this
+_NO_TARGET = "\x00"  # an encoder needs a target, and a total has none; no column can have this name
 
 
 class Total:
@@ -96,7 +96,7 @@ class Total:
         return None if horizon is None else horizon - self._total.steps
 
     def check(self, batch: Batch) -> None:
-        """Records that were decoded can be added."""
+        """Accept every record that was decoded."""
 
     def learn(self, batch: Batch) -> None:
         self._latest = self._total.run(batch.X)[-1]
@@ -149,7 +149,7 @@ def scales(encoder: Encoder) -> dict[str, float]:
 
 
 def _in_units(encoder: Encoder, noisy: Any, steps: int) -> dict[str, float]:
-    """Sums of numbers, and counts of values: of the second of two, or of each of more."""
+    """Sums of numbers in their own units, and counts of values: of the second of two, or of each of more."""
     out: dict[str, float] = {}
     for (name, place), value in zip(_places(encoder), noisy.tolist(), strict=True):
         if place is None:

@@ -1,4 +1,4 @@
-"""What the routes share: callers, bodies within their limits, answers and refusals."""
+"""Common parts of the routes: callers, bodies within their limits, answers and refusals."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from reticent.service.records import Reader
 
 LINES, ARROW = "application/x-ndjson", "application/vnd.apache.arrow.stream"
 ANY = "*"
-"""Instead of a stream's name: all streams."""
-_READERS = 512  # streams whose decoder is kept
+"""Stands for all streams, in place of a stream's name."""
+_READERS = 512  # number of streams whose decoder is cached
 _HELD = "reticent.held"  # in the scope of a request: bytes of its body
-_BODIES = 4  # of the largest size that are held at a time, from their first byte to their answer
+_BODIES = 4  # number of bodies of the largest size that are held at a time, until they are answered
 
 
 def header(request: Request, name: bytes) -> str | None:
-    """A header, by its name in lower case: without the view that Starlette makes of all of them."""
+    """A header, by its name in lower case, found without Starlette's view of all headers."""
     for found, value in request.scope["headers"]:
         if found == name:
             return str(value.decode("latin-1"))
@@ -90,7 +90,7 @@ class Service:
         self.metrics = Metrics()
         engine.observed = self.metrics.transaction
         self.stopping = asyncio.Event()
-        self.held = 0  # bytes of bodies whose requests were not answered yet
+        self.held = 0  # bytes of the bodies of unanswered requests
         self._readers: dict[str, Reader] = {}
         self._waiting: dict[str, set[Waiting]] = defaultdict(set)
         self._limiter = tokens.Limiter(rate)
@@ -110,7 +110,7 @@ class Service:
             self.tokens.load(rows.tokens())
 
     async def lead(self, request: Request, name: str) -> Response | None:
-        """Take a stream for this worker (None), or return the answer of the worker that writes it."""
+        """Take the lease of a stream and return None, or return the answer of the worker that holds it."""
         leases = self.engine.leases
         if leases is None or leases.holds(name):
             return None
@@ -121,7 +121,7 @@ class Service:
             if name == JOBS:
                 await run_in_threadpool(self.jobs.take_over)
             return None
-        if FORWARDED in request.headers:  # it goes round: the two workers do not agree yet
+        if FORWARDED in request.headers:  # forwarded twice: the two workers do not agree yet
             raise moving()
         return await forward(request, await self.body(request), found.address)
 
@@ -132,7 +132,7 @@ class Service:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def done(answer: Any, error: BaseException | None) -> None:
-            if not future.done():  # the client may have gone
+            if not future.done():  # the client may have disconnected
                 if error is None:
                     future.set_result(answer)
                 else:
@@ -183,7 +183,7 @@ class Service:
             raise self._too_large()
         self._hold(request, 0, int(said or 0))
         parts, size, more = [], 0, True
-        while more:  # request.stream() says the same in twice the time
+        while more:  # request.stream() does the same in twice the time
             message = await request.receive()
             if message["type"] == "http.disconnect":
                 raise ClientDisconnect
@@ -199,14 +199,14 @@ class Service:
     def _hold(self, request: Request, size: int, more: int = 0) -> None:
         """Count bytes that wait for an answer, and refuse more than the limit."""
         if self.held + size + more > _BODIES * self.limit:
-            refusal = too_busy("more bytes are waiting than the service holds at a time", 1.0)
+            refusal = too_busy("more bytes are waiting than the service accepts at a time", 1.0)
             refusal.headers["Connection"] = "close"  # the rest of the body is not read
             raise refusal
         self.held += size
         request.scope[_HELD] = request.scope.get(_HELD, 0) + size
 
     def let_go(self, request: Request) -> None:
-        """A request was answered or abandoned."""
+        """Stop counting the bytes of a request that was answered or abandoned."""
         self.held -= request.scope.pop(_HELD, 0)
 
     def _too_large(self) -> Problem:
@@ -230,7 +230,7 @@ class Service:
     # Events ----------------------------------------------------------------------------------------
 
     def _published(self, live: Live) -> None:
-        """In the engine's thread: notify those who wait for decisions of a stream."""
+        """Notify those who wait for decisions of a stream. Called in the engine's thread."""
         name = live.row.name
         if (self._waiting.get(name) or self._waiting.get(ANY)) and self._loop is not None:
             self._loop.call_soon_threadsafe(self._wake, name)
@@ -279,7 +279,7 @@ def _deliver_to(loop: asyncio.AbstractEventLoop) -> Callable[[Group], None]:
             for done, answer, error in group:
                 done(answer, error)
 
-        with contextlib.suppress(RuntimeError):  # the loop has ended, and with it whoever asked
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and all callers with it
             loop.call_soon_threadsafe(each)
 
     return deliver
@@ -289,7 +289,7 @@ def _deliver_to(loop: asyncio.AbstractEventLoop) -> Callable[[Group], None]:
 
 
 class _Json(Response):
-    """JSON without other headers, quicker to make than by Starlette."""
+    """A JSON answer without other headers, made faster than by Starlette."""
 
     def __init__(self, body: bytes, status: int) -> None:
         self.status_code, self.body, self.background = status, body, None

@@ -150,9 +150,12 @@ class File:
         return self.path.exists()
 
     def save(self, state: dict[str, Any]) -> None:
-        """Replace the state. When this returns, it has reached the disk.
+        """Replace the state. When this returns, it has reached the disk; if it raises, the old state is still there.
 
-        If it raises, the old state is still there.
+        Parameters
+        ----------
+        state : dict
+            The result of the method ``state()`` of a stream.
         """
         data = dumps(state)
         with self._keys(create=True) as (keys, _):

@@ -349,7 +349,15 @@ class Persons:
         return len(np.unique(digests.values[unknown], axis=0))
 
     def check_room(self, digests: Digests, step: int) -> None:
-        """Refuse more persons than ``max_persons``, before anything is learnt from their records."""
+        """Refuse more persons than ``max_persons``, before anything is learnt from their records.
+
+        Parameters
+        ----------
+        digests : Digests
+            The persons of the next records.
+        step : int
+            Step of the first of these records.
+        """
         most = self.participation.max_persons
         if most is None or self._used + len(digests) <= most:
             return
@@ -472,7 +480,13 @@ class Persons:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Persons:
-        """The table that :meth:`state` described."""
+        """The table that :meth:`state` described.
+
+        Parameters
+        ----------
+        state : mapping
+            The result of :meth:`state`.
+        """
         if state.get("apart"):
             raise ValueError(
                 "this state was saved without its table of persons, so their records would count again; restore "

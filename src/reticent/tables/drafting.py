@@ -45,7 +45,6 @@ def draft(
     schema : Schema
         The draft.
     remarks : dict of str to str
-        What to check about some of the columns; `Schema.to_toml` writes these remarks as comments.
         What to check about some of the columns; `Schema.to_toml` writes them as comments.
 
     Examples
@@ -58,7 +57,7 @@ def draft(
     >>> schema.column("age")
     Column(name='age', type='number', bounds=(30.0, 70.0), values=())
     >>> remarks
-    {'age': 'CHECK: what can it be, not what it was'}
+    {'age': 'CHECK: state what is possible, not what occurs here'}
     """
     source = open_source(data, kind)
     columns, count = source.read(_ROWS if public_sample else 1)
@@ -80,16 +79,18 @@ def _column(name: str, cells: Sequence[Any], target: bool) -> tuple[Column, str]
     there = [c for c in cells if c is not None and str(c).strip().lower() not in _MISSING]
     values = sorted({canonical(cell) for cell in there})
     if len(values) < 2:
-        return Column(name, "ignore"), "one value only, or none"
+        return Column(name, "ignore"), "has at most one value"
     if set(values) == {"false", "true"}:
         return Column(name, "boolean", values=("false", "true")), ""
     numbers = _numbers(values)
     if numbers is not None and not (target and len(values) <= 10 and _whole(numbers)):
         low, high = _outward(min(numbers), max(numbers))
-        return Column(name, "number", bounds=(low, high)), "CHECK: what can it be, not what it was"
+        return Column(
+            name, "number", bounds=(low, high)
+        ), "CHECK: state what is possible, not what occurs here"
     if len(values) > _MOST_VALUES:
         return Column(name, "ignore"), f"text with {len(values)} different values"
-    return Column(name, "category", values=tuple(values)), "CHECK: all that can occur"
+    return Column(name, "category", values=tuple(values)), "CHECK: list all possible values"
 
 
 def _numbers(values: Sequence[str]) -> list[float] | None:

@@ -1,7 +1,6 @@
 """What is known about the columns of a table without looking at it: types, bounds, categories.
 
-It is stated in a small TOML or JSON file:
-
+It is stated in a small TOML or JSON file::
 
     target = "spent"
 
@@ -136,7 +135,13 @@ class Schema:
     target: str | None = None
 
     def column(self, name: str) -> Column:
-        """The declared column with this name."""
+        """The declared column with this name.
+
+        Parameters
+        ----------
+        name : str
+            Name of the column.
+        """
         for column in self.columns:
             if column.name == name:
                 return column
@@ -171,7 +176,13 @@ class Schema:
         return Schema(tuple(kept.values()), self.target)
 
     def features(self, target: str) -> tuple[Column, ...]:
-        """The columns from which ``target`` is learnt: all others except those of type person or ignore."""
+        """The columns from which the target is learnt: all others except those of type person or ignore.
+
+        Parameters
+        ----------
+        target : str
+            Name of the column to be predicted.
+        """
         found = tuple(
             c for c in self.columns if c.name != target and c.type not in (PERSON, "ignore")
         )
@@ -324,7 +335,7 @@ def _values(value: Any, place: str) -> tuple[str, ...]:
     values = tuple(canonical(v) for v in value) if isinstance(value, list | tuple) else ()
     if len(values) < 2 or len(set(values)) != len(values):
         raise TableError(
-            f"{place}: a category needs values = [...], at least two, each once, all that can occur"
+            f"{place}: a category needs values = [...]: all possible values, at least two, each once"
         )
     return values
 

@@ -68,9 +68,19 @@ class Source(Protocol):
     ended: bool
 
     def read(self, count: int) -> Rows:
-        """The next ``count`` records by column, and how many there were.
+        """Read the next records.
 
-        There are fewer only at the end, or if a live stream was asked to stop.
+        Parameters
+        ----------
+        count : int
+            Number of records. There are fewer only at the end, or if a live stream was asked to stop.
+
+        Returns
+        -------
+        columns : mapping of str to sequence
+            The cells of each column.
+        count : int
+            Number of records that were read.
         """
 
 

@@ -170,6 +170,13 @@ class Stored:
 class StoredRows:
     """The features of a table in files, for ``fit`` and ``predict``.
 
+    Parameters
+    ----------
+    table : Stored
+        The table.
+    watch : callable, optional
+        Called with the number of bytes that have been read.
+
     Attributes
     ----------
     shape : (int, int)
@@ -201,7 +208,13 @@ class StoredRows:
         return self.table.count
 
     def watched(self, watch: Watch) -> StoredRows:
-        """The same rows, with ``watch`` called with the number of bytes read so far."""
+        """The same rows, which report how much has been read.
+
+        Parameters
+        ----------
+        watch : callable
+            Called with the number of bytes that have been read.
+        """
         return replace(self, watch=watch)
 
     def blocks(self) -> Iterator[Any]:
@@ -227,7 +240,13 @@ class StoredRows:
 
 @dataclass(frozen=True, eq=False)
 class StoredLabels:
-    """The labels of a table in files, for ``fit``."""
+    """The labels of a table in files, for ``fit``.
+
+    Parameters
+    ----------
+    table : Stored
+        The table.
+    """
 
     table: Stored
 

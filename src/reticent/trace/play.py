@@ -227,11 +227,25 @@ class Diary:
         return -self.count % self.every
 
     def pages(self, records: int) -> FloatArray:
-        """An uninitialised array for the decisions at those of the next records that will be recorded."""
+        """An uninitialised array for the decisions at those of the next records that will be recorded.
+
+        Parameters
+        ----------
+        records : int
+            Number of the next records.
+        """
         return np.empty((pages_of(records, self.wait, self.every)[0], self._dim))
 
     def write(self, decisions: FloatArray, losses: FloatArray) -> None:
-        """Record the next records, given the decisions at the recorded ones and the losses of all of them."""
+        """Record the next records.
+
+        Parameters
+        ----------
+        decisions : array
+            The decisions at those records that :meth:`pages` announced.
+        losses : array
+            The losses of all of these records.
+        """
         if not len(losses):
             return
         running = self.total + np.cumsum(losses)

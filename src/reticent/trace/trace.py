@@ -210,7 +210,13 @@ class Recorder:
         self._progress.__exit__(kind, error, traceback)
 
     def wants(self, step: int) -> bool:
-        """Whether this step will be recorded or shown to a callback, so that its diagnostics are worth computing."""
+        """Whether this step will be recorded or shown to a callback, so that its diagnostics are worth computing.
+
+        Parameters
+        ----------
+        step : int
+            Number of the step.
+        """
         return self._callback is not None or self._kept(step)
 
     def _kept(self, step: int) -> bool:
@@ -319,13 +325,25 @@ class Progress:
         return self
 
     def advance(self, records: int) -> None:
-        """Count further records."""
+        """Count further records.
+
+        Parameters
+        ----------
+        records : int
+            Number of records since the last call.
+        """
         self.done += records
         if self._bar is not None:
             self._bar.update(self._task, advance=records)
 
     def resize(self, size: int) -> None:
-        """Set the number of records, if it becomes known only now."""
+        """Set the number of records, if it becomes known only now.
+
+        Parameters
+        ----------
+        size : int
+            Number of records.
+        """
         self.size = size
         if self._bar is not None:
             self._bar.update(self._task, total=size)

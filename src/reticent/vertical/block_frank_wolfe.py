@@ -216,6 +216,19 @@ def expected_curvature(hessian: Any, set: Product, sampling: Sampling) -> float:
     own. For tau-nice and distributed sampling it is at most the bound of Propositions 3 and 4, which replace the maxima
     over blocks by the largest.
 
+    Parameters
+    ----------
+    hessian : array
+        A matrix that bounds the Hessian everywhere.
+    set : Product
+        The product of sets.
+    sampling : Sampling
+        Sampling of the blocks.
+
+    Returns
+    -------
+    float
+        The bound.
 
     Examples
     --------
@@ -265,6 +278,20 @@ def proposition_curvature(hessian: Any, set: Product, sampling: Any) -> float:
     It is ``K tau mu_1 + K tau (tau - 1) mu_2 + K (K - 1) tau^2 mu_3`` (K = 1 for tau-nice), where the mu are the
     largest ``(A_i (s_i - x_i))' (A_j (s_j - x_j))`` for i = j, for i and j of one party, and for i and j of two
     parties. The proof needs parties with equally many blocks.
+
+    Parameters
+    ----------
+    hessian : array
+        A matrix that bounds the Hessian everywhere.
+    set : Product
+        The product of sets.
+    sampling : TauNice or Distributed
+        Sampling of the blocks.
+
+    Returns
+    -------
+    float
+        The bound.
     """
     table = pair_curvatures(hessian, set)
     blocks = len(table)

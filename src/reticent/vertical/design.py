@@ -25,8 +25,8 @@ from reticent.vertical.plan import (
     Plan,
     Terms,
     curvature,
+    guarantee_of,
     natural_clip,
-    promise,
     score_moved,
     sketch_length,
     sketch_moved,
@@ -46,6 +46,19 @@ class Noise:
     """Scales of all noise, in units of sums over records, for a feature bound of 1.
 
     The noise of a party with another feature bound is multiplied by that bound.
+
+    Parameters
+    ----------
+    selection
+        Scale of the noise on the scores of a selection.
+    sketch
+        Standard deviation of the noise on each entry of a sketched column.
+    value
+        Standard deviation of the noise on a selected score. Default: 0, for variants without values.
+    label
+        Standard deviation of the noise on each entry of the sketch of the labels. Default: 0, if none is sent.
+    kind
+        Distribution of the noise of a selection, "gumbel" or "laplace". Default: "gumbel".
     """
 
     selection: float
@@ -258,7 +271,7 @@ class Design:
 
     def joint(self, plans: Mapping[str, Plan]) -> Guarantee:
         """The guarantee of all parties' releases together for a whole row."""
-        parts = [promise(plan, terms_of(self.facts[name])) for name, plan in plans.items()]
+        parts = [guarantee_of(plan, terms_of(self.facts[name])) for name, plan in plans.items()]
         return joined(parts)
 
 

@@ -26,8 +26,10 @@ class Traffic:
     ----------
     names : tuple of str
         Names of the parties, one per column.
-    uplink, downlink : arrays of shape (rounds + 2, parties)
-        Bytes from the parties and to them; the last row is the end of the run.
+    uplink : array of shape (rounds + 2, parties)
+        Bytes from the parties; the last row is the end of the run.
+    downlink : array of shape (rounds + 2, parties)
+        Bytes to the parties; the last row is the end of the run.
     """
 
     names: tuple[str, ...]
@@ -50,7 +52,18 @@ class Traffic:
         return "\n".join(lines)
 
     def plot(self, ax: Any = None) -> Any:
-        """Plot the cumulative bytes of each party against the rounds."""
+        """Plot the cumulative bytes of each party against the rounds.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes; ``ax.figure.savefig(path)`` saves the figure.
+        """
         from reticent.plots.traffic import bytes_by_party
 
         return bytes_by_party(self.names, self.uplink, self.downlink, ax=ax)

@@ -45,7 +45,7 @@ from reticent.vertical.messages import (
     RequestRefused,
     Welcome,
 )
-from reticent.vertical.plan import Plan, Terms, promise
+from reticent.vertical.plan import Plan, Terms, guarantee_of
 from reticent.vertical.rounds import Round
 from reticent.vertical.site import Memory, SiteFile
 
@@ -196,7 +196,17 @@ class Party:
     def handle(self, request: bytes) -> bytes:
         """Answer any request; a request that cannot be answered gets a :class:`messages.Refusal`.
 
-        Never raises, and reveals nothing about the records beyond what the ledger has paid for.
+        It never raises, and reveals nothing about the records beyond what the ledger has paid for.
+
+        Parameters
+        ----------
+        request : bytes
+            An encoded message.
+
+        Returns
+        -------
+        bytes
+            The encoded answer.
         """
         run, sequence = bytes(16), 0
         try:
@@ -349,7 +359,7 @@ class Party:
         """The plan, its cost, and whether it was charged before a crash."""
         plan = self._plan(message)
         self._check(plan)
-        old, cost = self._memory, promise(plan, self._terms)
+        old, cost = self._memory, guarantee_of(plan, self._terms)
         price = self._price(message.run.hex())
         opening = message.run.hex() == old.run and old.phase == "opening"
         if price is not None and not (opening and old.digests == (digest,)):
@@ -403,7 +413,7 @@ class Party:
             price = Ready.decode(memory.answers[0]).guarantee
         plan = Plan(**memory.plan)
         self._check(plan)
-        _check_price(price, promise(plan, self._terms))
+        _check_price(price, guarantee_of(plan, self._terms))
         self._checked = memory.run
 
     def _check(self, plan: Plan) -> None:

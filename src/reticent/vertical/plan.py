@@ -116,17 +116,37 @@ class Plan:
         )
 
     def request(self, run: bytes, sequence: int) -> Begin:
-        """The message that proposes this plan."""
+        """The message that proposes this plan.
+
+        Parameters
+        ----------
+        run : bytes
+            Id of the run.
+        sequence : int
+            Number of the message in the run.
+        """
         terms = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         return Begin(run=run, sequence=sequence, **terms)
 
     @classmethod
     def of(cls, message: Proposal) -> Plan:
-        """The plan that a message proposes; raises ValueError if it is not valid."""
+        """The plan that a message proposes; raises ValueError if it is not valid.
+
+        Parameters
+        ----------
+        message : Proposal
+            The message.
+        """
         return cls(**{entry.name: getattr(message, entry.name) for entry in fields(cls)})
 
     def with_(self, **changes: Any) -> Plan:
-        """The same plan with some terms changed."""
+        """The same plan with some terms changed.
+
+        Parameters
+        ----------
+        **changes
+            New values of some of the terms, by name.
+        """
         return replace(self, **changes)
 
 
@@ -157,13 +177,13 @@ def sketch_moved(plan: Plan, terms: Terms, bound: float) -> float:
     return terms.moved(bound * sketch.column_norm) + sketch.rounding(bound)
 
 
-def promise(plan: Plan, terms: Terms) -> Guarantee:
-    """What the party's part of the run costs each of its records.
+def guarantee_of(plan: Plan, terms: Terms) -> Guarantee:
+    """The guarantee of a party's part of a run for each of its records, which is also its cost.
 
     Examples
     --------
     >>> plan = Plan(rows=1000, rounds=1, columns=0, clip=2.0, selection_scale=8.0, sketch_scale=1.0)
-    >>> round(promise(plan, Terms()).pure, 9)
+    >>> round(guarantee_of(plan, Terms()).pure, 9)
     0.5
     """
     releases = []

@@ -34,18 +34,54 @@ class Sampling(ABC):
 
     @abstractmethod
     def pairs(self, blocks: int) -> FloatArray:
-        """The probability that blocks i and j are drawn together, for all i and j."""
+        """The probability that blocks i and j are drawn together, for all i and j.
+
+        Parameters
+        ----------
+        blocks : int
+            Number of blocks.
+
+        Returns
+        -------
+        array of shape (blocks, blocks)
+            The probabilities; the diagonal holds those of single blocks.
+        """
 
     @abstractmethod
     def draw(self, blocks: int, rng: np.random.Generator) -> IntArray:
-        """One set of blocks, in increasing order."""
+        """Draw one set of blocks.
+
+        Parameters
+        ----------
+        blocks : int
+            Number of blocks.
+        rng : numpy.random.Generator
+            Source of the draw.
+
+        Returns
+        -------
+        array of int
+            The drawn blocks, in increasing order.
+        """
 
     def probabilities(self, blocks: int) -> FloatArray:
-        """The probability of each block to be drawn."""
+        """The probability of each block to be drawn.
+
+        Parameters
+        ----------
+        blocks : int
+            Number of blocks.
+        """
         return np.diag(self.pairs(blocks)).copy()
 
     def p_min(self, blocks: int) -> float:
-        """The smallest of :meth:`probabilities`, which must be above 0."""
+        """The smallest of :meth:`probabilities`, which must be above 0.
+
+        Parameters
+        ----------
+        blocks : int
+            Number of blocks.
+        """
         least = float(self.probabilities(blocks).min())
         if least <= 0.0:
             raise ValueError(
@@ -86,6 +122,11 @@ class UniformSerial(Sampling):
 @dataclass(frozen=True)
 class TauNice(Sampling):
     """``tau`` blocks, drawn uniformly.
+
+    Parameters
+    ----------
+    tau
+        Number of blocks in each step.
 
     Examples
     --------
@@ -195,6 +236,13 @@ class Importance(Sampling):
 
 class Listed(Sampling):
     """A user's own sampling: a list of sets with their probabilities.
+
+    Parameters
+    ----------
+    sets : sequence of sequence of int
+        Sets of blocks that may be drawn.
+    probabilities : array
+        The probability of each set.
 
     Examples
     --------

@@ -138,7 +138,20 @@ class ScorePart:
 
     @classmethod
     def from_bytes(cls, data: bytes, where: str = "the part") -> Self:
-        """The part that bytes hold; raises ValueError if they hold none."""
+        """Read a part from bytes.
+
+        Parameters
+        ----------
+        data : bytes
+            The result of :meth:`to_bytes`.
+        where : str
+            Name of the part in error messages.
+
+        Raises
+        ------
+        ValueError
+            If the bytes are not a part.
+        """
         line, _, body = data.partition(b"\n")
         try:
             head: dict[str, Any] = json.loads(line)
@@ -161,7 +174,13 @@ class ScorePart:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """The part in a file."""
+        """Read a part from a file.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+        """
         return cls.from_bytes(Path(path).read_bytes(), str(path))
 
 

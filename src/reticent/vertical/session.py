@@ -264,7 +264,7 @@ class Session:
         if self.settings["noise"] is None and self.settings["calibration"] == "exact":
             if not whole.meets(self.budget):
                 raise RuntimeError(
-                    f"the parties promise {whole}, which does not meet the budget ({self.budget})"
+                    f"the parties guarantee {whole}, which does not meet the budget ({self.budget})"
                 )
             return whole
         if whole.meets(self.budget):

@@ -89,7 +89,18 @@ class SignSketch:
         return math.sqrt(self.spread) * (1.0 + 2.0**-50)
 
     def apply(self, column: Any) -> FloatArray:
-        """``S column`` of a dense or sparse column."""
+        """``S column``, the sketch of a column without noise.
+
+        Parameters
+        ----------
+        column : array or sparse column
+            One number per record.
+
+        Returns
+        -------
+        array of shape (size,)
+            The sketch.
+        """
         if sp.issparse(column):
             column = column.toarray().ravel()
         total, lost = np.zeros(self.size), np.zeros(self.size)
@@ -97,11 +108,28 @@ class SignSketch:
         return total + lost
 
     def rounding(self, bound: float) -> float:
-        """An upper bound on the difference that rounding makes between the sketches of neighbouring columns."""
+        """An upper bound on the difference that rounding makes between the sketches of neighbouring columns.
+
+        Parameters
+        ----------
+        bound : float
+            Largest absolute value of an entry.
+        """
         return 2.0 * UNITS * UNIT * self.rows * bound * self.column_norm
 
     def estimate(self, sketch: FloatArray) -> FloatArray:
-        """``S' sketch / spread``: an unbiased estimate of the vector that was sketched."""
+        """``S' sketch / spread``: an unbiased estimate of the vector that was sketched.
+
+        Parameters
+        ----------
+        sketch : array of shape (size,)
+            A sketch.
+
+        Returns
+        -------
+        array of shape (rows,)
+            One number per record.
+        """
         out = np.empty(self.rows)
         _spread_out(self.places, self.signs, np.ascontiguousarray(sketch), out)
         return out / self.spread

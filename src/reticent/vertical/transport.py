@@ -51,7 +51,20 @@ class Transport(Protocol):
     def ask(self, requests: dict[str, bytes]) -> dict[str, bytes]:
         """Send each party its request, concurrently, and wait for all answers.
 
-        Raises :class:`PartyLost` if one of them does not answer.
+        Parameters
+        ----------
+        requests : dict of str to bytes
+            The request to each party, by name.
+
+        Returns
+        -------
+        dict of str to bytes
+            The answers, by name.
+
+        Raises
+        ------
+        PartyLost
+            If a party does not answer.
         """
         ...
 

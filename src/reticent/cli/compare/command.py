@@ -1,7 +1,7 @@
-"""``reticent compare``: read a table by its schema, let everyone learn from it, show the scores.
+"""``reticent compare``: read a table by its schema, fit every entrant to it, and show the scores.
 
-Every (entrant, epsilon, repeat) has the whole budget to itself; all of them together have spent far
-more than one budget, so none of the fits may leave.
+Every (entrant, epsilon, repeat) has the whole budget to itself. Together they spend far more than one budget, so none
+of the fits may be published.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from reticent.tables import Encoder, Schema, read
 from reticent.trace.sweep import sweep
 
 HELD_OUT = 0.25
-LEAST = 20  # records, or there is nothing to hold out
-FLOOR = -0.5  # no score is drawn below: how bad a bad fit is says little
+LEAST = 20  # smallest number of records, so that some can be held out
+FLOOR = -0.5  # lower scores are drawn here, because how bad a bad fit is says little
 WARNING = (
     "diagnostic: these scores read the records and no guarantee covers them; compare on public data, "
     "or on data like yours, and do not publish the winner's fit of private records"
@@ -39,12 +39,14 @@ WARNING = (
 
 @functools.lru_cache(maxsize=1)
 def load(data: str, schema: str, target: str) -> tuple[Table, int]:
-    """The whole table, and how many records were left out because their target cannot be used."""
+    """Load the whole table; also return the number of records omitted because their target cannot be used."""
     encoder = Encoder(Schema.from_file(schema), target, persons=False)
     records = read(data, encoder)
     rows = records.good
     if len(rows) < LEAST:
-        raise Refused(f"{data} holds {len(rows)} usable records; comparing needs {LEAST}")
+        raise Refused(
+            f"{data} holds {len(rows)} usable records; a comparison needs at least {LEAST}"
+        )
     bounds = None if encoder.classes is not None else encoder.target.bounds
     X, y = records.X[rows], np.asarray(records.y)[rows]
     return Table(X, y, encoder.largest_norm, encoder.classes, bounds), len(records.bad)
@@ -53,7 +55,7 @@ def load(data: str, schema: str, target: str) -> tuple[Table, int]:
 def contest(
     data: str, schema: str, target: str, name: str, epsilon: float | None, delta: float, seed: int
 ) -> list[Row] | str:
-    """One entrant once, in whatever process this is; or why it cannot take part."""
+    """Fit and score one entrant once, in this process; or say why it cannot take part."""
     whole, _ = load(data, schema, target)
     order = np.random.default_rng(seed).permutation(len(whole.X))
     cut = int((1.0 - HELD_OUT) * len(order))
@@ -92,19 +94,19 @@ def compare(
     data
         CSV, JSON lines or Parquet: a file or a folder.
     target
-        The column to be predicted; None is the schema's target.
+        The column to predict; None is the schema's target.
     schema
-        What the columns are, with public bounds.
+        File with the types and public bounds of the columns.
     epsilons
-        What each fit may spend.
+        Privacy parameter epsilon of each budget.
     delta
-        The same.
+        Privacy parameter delta of every budget.
     repeats
-        Splits and noises for each; a quarter of the records is held out in each.
+        Number of runs of each entrant at each budget; each holds out another quarter of the records.
     jobs
-        Processes; by default one a core.
+        Number of processes; by default one per core.
     on
-        The address of a Dask scheduler whose workers do the work instead.
+        Address of a Dask scheduler whose workers do the work instead.
     out
         Folder for the numbers (JSON and CSV) and the picture (SVG).
     quiet
@@ -130,7 +132,7 @@ def compare(
     if not epsilons:
         raise Refused("--epsilon is missing: give one or more, for example 0.1 1 10")
     if str(data) == "-":
-        raise Refused("comparing reads the records many times: give a file or a folder")
+        raise Refused("a comparison reads the records many times: give a file or a folder")
     with Rate("reading", None, shown=console.watched):
         whole, bad = load(str(data), str(schema), target)
     names = list(entrants(whole.classes))
@@ -143,7 +145,7 @@ def compare(
         str(data.resolve()),
         str(Path(str(schema)).resolve()),
         target,
-    )  # workers may be elsewhere
+    )  # workers may run in other folders
     tasks: list[tuple[Any, ...]] = [
         (*where, name, epsilon, delta, seed)
         for seed in range(repeats)
@@ -185,7 +187,7 @@ def compare(
 
 
 def draw(result: store.Result, label: str, title: str, path: Path) -> Path:
-    """The scores of everyone against epsilon, as an SVG file."""
+    """Draw the scores of all entrants against epsilon, as an SVG file."""
     import matplotlib
 
     lines: dict[tuple[str, str], Line] = {}
@@ -196,7 +198,7 @@ def draw(result: store.Result, label: str, title: str, path: Path) -> Path:
         if own[0].x is None:
             lines["", name] = Line(None, scores)
             continue
-        # Errors are in the table: the bands of ten lines would hide the lines.
+        # Errors are only in the table, because the bands of ten lines would hide the lines.
         none = [0.0] * len(own)
         lines["", name] = Line([one.x for one in own if one.x is not None], scores, none)
     words = label if label.endswith("%") else f"{label} (at least {FLOOR:g})"
@@ -210,7 +212,7 @@ def draw(result: store.Result, label: str, title: str, path: Path) -> Path:
 
 
 def scores(result: store.Result, label: str) -> str:
-    """One line an entrant, the best at the middle epsilon first; a star marks the best at each."""
+    """One line per entrant, the best at the middle epsilon first; a star marks the best at each epsilon."""
     found = store.summarise(result.rows)
     epsilons = sorted(result.settings["epsilons"])
     middle = epsilons[len(epsilons) // 2]

@@ -1,10 +1,9 @@
-"""Who takes part: each solver and learner of the library with its defaults, for one table.
+"""The entrants of a comparison: each solver and learner of the library with its defaults, for one table.
 
-Solvers see features scaled by what the schema declares, a constant appended, every row of norm at most 1,
-as the estimators do it.
+Solvers see features scaled by the declared bounds, with a constant appended, in rows of norm at most 1, as in the
+estimators.
 
-Nobody is tuned. A number here is what the defaults give, which is what a user gets who may not look
-at the data.
+Nothing is tuned. The scores are those of the defaults, which is what a user gets who may not look at the data.
 """
 
 from __future__ import annotations
@@ -26,18 +25,18 @@ INTERCEPT = 0.3  # the constant beside features of norm 1, as in the estimators
 
 @dataclass(frozen=True)
 class Table:
-    """Records as an encoder made them.
+    """Encoded records.
 
     Parameters
     ----------
     X
-        Features, rows of norm at most ``norm``.
+        Features, in rows of norm at most ``norm``.
     y
         Labels: class names, or numbers within ``bounds``.
     classes
         The labels that the schema declares, or None.
     bounds
-        The bounds of the labels that it declares, or None.
+        The bounds of the labels that the schema declares, or None.
     """
 
     X: FloatArray
@@ -48,13 +47,13 @@ class Table:
 
     @property
     def features(self) -> FloatArray:
-        """Rows of norm at most 1, a constant appended."""
+        """Rows of norm at most 1, with a constant appended."""
         constant = np.full((len(self.X), 1), INTERCEPT)
         return np.hstack([self.X / self.norm, constant]) / math.hypot(1.0, INTERCEPT)
 
     @property
     def targets(self) -> FloatArray:
-        """Signs of two classes, or numbers scaled to [-1, 1]."""
+        """Labels -1 and 1 for two classes, or numbers scaled to [-1, 1]."""
         if self.classes is not None:
             return np.where(np.asarray(self.y) == self.classes[1], 1.0, -1.0)
         assert self.bounds is not None
@@ -62,13 +61,13 @@ class Table:
         return np.clip(2.0 * (np.asarray(self.y, dtype=float) - low) / (high - low) - 1.0, -1, 1)
 
     def part(self, rows: NDArray[np.int64]) -> Table:
-        """Some of the records."""
+        """A table of the given rows."""
         return Table(self.X[rows], self.y[rows], self.norm, self.classes, self.bounds)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one entrant did on records held out, and what its fit really promises."""
+    """An entrant's score on held-out records, and the true guarantee of its fit."""
 
     score: float
     true_epsilon: float
@@ -133,7 +132,7 @@ def _estimator(name: str) -> Entrant:
 
 
 def entrants(classes: tuple[str, ...] | None) -> dict[str, Entrant]:
-    """All that suit the labels, by the name shown."""
+    """All entrants that suit the labels, by their displayed name."""
     if classes is None:
         squared = losses.Squared()
         solvers = {
@@ -159,14 +158,14 @@ def entrants(classes: tuple[str, ...] | None) -> dict[str, Entrant]:
             "Frank-Wolfe, l1 ball": _solver(erm.frank_wolfe, logistic, l1=True),
         }
         if len(classes) > 2:
-            solvers = {}  # a solver finds one decision; the estimators know how to combine several
+            solvers = {}  # a solver finds one decision; only the estimators combine several
         faces = ("PrivateLogisticRegression", "PrivateLinearSVC", "OnlineLogisticRegression")
     there = {name: _estimator(name) for name in faces if hasattr(estimators, name)}
     return there | solvers
 
 
 def reference(train: Table, test: Table) -> tuple[float, float]:
-    """What can be had without privacy, and without learning: a score each."""
+    """The scores without privacy and without learning."""
     from sklearn.linear_model import LogisticRegression, Ridge
 
     if train.classes is None:

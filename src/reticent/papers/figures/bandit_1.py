@@ -34,7 +34,7 @@ from reticent.privacy import Budget
 
 NAME = "bandit-1"
 APPROXIMATE, PURE, MIDDLE = "", "pure", "paper's centring"
-# (promise, variant): what is asked of the learner beside its budget
+# (kind of guarantee, variant): the learner's options in addition to its budget
 LEARNERS: dict[tuple[str, str], dict[str, Any]] = {
     (APPROXIMATE, PUBLISHED): {"calibration": "published"},
     (APPROXIMATE, CORRECTED): {"total": "tree", "centring": "middle"},
@@ -49,7 +49,7 @@ LATER = 2**12  # exponents are fitted from here on
 
 
 def two_lanes(n: int) -> sets.FlowPolytope:
-    """A road of two lanes where one may change lanes at every crossing but the first: n free dimensions."""
+    """A road of two lanes that may be changed at every crossing except the first; it has n free dimensions."""
     layers = n // 2 + 1
     edges: list[tuple[Any, Any]] = [("start", (0, lane)) for lane in range(2)]
     for layer in range(layers - 1):
@@ -62,7 +62,7 @@ def two_lanes(n: int) -> sets.FlowPolytope:
 
 
 def bridgeless(n: int) -> sets.SpanningTreePolytope:
-    """Spanning trees of a graph with n + 1 edges and no bridge."""
+    """The spanning trees of a graph with n + 1 edges and no bridge."""
     nodes = {2: 3, 10: 6, 50: 10}[n]
     edges = list(itertools.combinations(range(nodes), 2))
     if n == 10:
@@ -79,7 +79,7 @@ SETS: dict[str, Any] = {
 
 
 def linear(convex: Any, plays: int, rng: np.random.Generator) -> tuple[FloatArray, Any, Any]:
-    """Cost vectors, the loss, and the range of its values."""
+    """Linear costs: the vectors, the loss, and the range of its values."""
     geometry = survey(convex, True)
     n = geometry.dim
     mean = rng.standard_normal(n)
@@ -91,7 +91,7 @@ def linear(convex: Any, plays: int, rng: np.random.Generator) -> tuple[FloatArra
 
 
 def drifting(convex: Any, plays: int, rng: np.random.Generator) -> tuple[FloatArray, Any, Any]:
-    """Moving centers, the loss, and the range of its values."""
+    """Quadratic costs: the moving centers, the loss, and the range of its values."""
     corners = [convex.linear_minimizer(g) for g in rng.standard_normal((3, convex.dim))]
     center = convex.center
     angle = 2 * np.pi * 16 * np.arange(plays)[:, None] / plays
@@ -137,7 +137,7 @@ def total_loss(rows: FloatArray, loss: Any, x: FloatArray) -> float:
 def measure(settings: Settings, task: Task) -> list[Row]:
     convex = SETS[task["set"]](task["dim"])
     plays, seed = task["horizon"], task["seed"]
-    rng = np.random.default_rng([seed, convex.dim])  # the same world at every length
+    rng = np.random.default_rng([seed, convex.dim])  # the same losses at every length
     rows, loss, values = LOSSES[task["loss"]](convex, plays, rng)
     panel = f"{task['set']}/{task['dim']}/{task['loss']}"
     best: float | None = None
@@ -198,7 +198,7 @@ def notes(settings: Settings) -> list[str]:
         f"zero-out neighbours; {settings['seeds']} seeds",
         "regret of a play relative to that of standing still at the center: 1 means that nothing was learnt; "
         "the theorem's T^(3/4) is a slope of -1/4 here",
-        "published: the paper's noise and constants with its sign mended; "
+        "published: the paper's noise and constants, with its sign corrected; "
         "corrected: its tree and centring, exact noise; "
         "ours: correlated noise, and a baseline for the values that is learnt privately; "
         "'not private, paper's centring' is the learner of Garber and Kretzu",
@@ -206,7 +206,7 @@ def notes(settings: Settings) -> list[str]:
 
 
 def findings(summaries: list[Summary]) -> list[str]:
-    """Exponents of the regret over the later horizons, all panels together."""
+    """One sentence per learner: its exponents of the regret over the later horizons, over all panels."""
     found: dict[tuple[str, str], list[float]] = {}
     for panel in dict.fromkeys(one.panel for one in summaries):
         for key in LEARNERS:
@@ -216,7 +216,7 @@ def findings(summaries: list[Summary]) -> list[str]:
                 if one.panel == panel and (one.series, one.variant) == key and one.x is not None
             )
             slope = exponent([x for x, _ in line], [mean for _, mean in line])
-            if slope == slope:  # not a number where the runs are too short
+            if slope == slope:  # NaN if the runs are too short
                 found.setdefault(key, []).append(slope)
     return [
         f"exponent of the regret over T >= {LATER}, {label(*key)}: {np.mean(slopes):.2f} on average "

@@ -45,7 +45,7 @@ NATURAL = {
     "frank-wolfe": "LASSO (published: not private)",
 }
 PURE = ("exponential", "objective-pure")
-GAP = 1e-7  # to which the least loss is known, and below which no excess is told
+GAP = 1e-7  # precision of the least loss; a smaller excess is not shown
 
 
 def settings(full: bool) -> Settings:
@@ -74,7 +74,7 @@ def tasks(settings: Settings) -> list[Task]:
 
 
 def lower_bound(records: int, dim: int, epsilon: float, kind: str) -> float:
-    """Section 6.5's bounds on the summed loss of 1-Lipschitz losses in the unit ball, constant 1.
+    """Section 6.5's lower bounds on the excess of the sum of 1-Lipschitz losses in the unit ball, with constant 1.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def natural(records: int, dim: int, seed: int) -> tuple[FloatArray, FloatArray]:
 
 
 def sparse_targets(records: int, dim: int, seed: int) -> tuple[FloatArray, FloatArray]:
-    """Entries of size 1, targets of a decision with three entries."""
+    """Entries of size 1, and targets from a decision with three nonzero entries."""
     rng = np.random.default_rng([seed, dim, 1])
     X = rng.choice([-1.0, 1.0], size=(records, dim))
     noise = 0.1 * rng.standard_normal(records)
@@ -121,12 +121,12 @@ def hardest(records: int, dim: int, length: float, seed: int) -> FloatArray:
     signs = rng.choice([-1.0, 1.0], size=dim)
     whole = min(records, int(length))
     pairs = rng.choice([-1.0, 1.0], size=((records - whole - 1) // 2, dim))
-    last = (length - whole) * signs[None]  # what is left of a length that is not whole
+    last = (length - whole) * signs[None]  # the remainder of a length that is not a whole number
     D = np.concatenate([np.tile(signs, (whole, 1)), last, pairs, -pairs]) / math.sqrt(dim)
     return -D[rng.permutation(len(D))]
 
 
-# One function a panel: the point that a variant finds, and the guarantee of what it released.
+# One function per panel: the point that a variant finds, and the guarantee of what it released.
 Solved = tuple[FloatArray, Any]
 
 
@@ -152,7 +152,7 @@ def _objective(loss: Any, X: FloatArray, y: Any, variant: str, epsilon: float,
     ball = sets.L2Ball(X.shape[1], 1.0)
     more: dict[str, Any] = {}
     if variant != OURS:
-        # Theorem 6.9's choice: the ridge that balances the noise with its own pull
+        # Theorem 6.9's choice: the ridge that balances the noise and its own pull
         slope, bend = loss.scalar_bounds(ball)
         p = X.shape[1]
         if delta == 0.0:
@@ -329,11 +329,11 @@ def notes(settings: Settings) -> list[str]:
         "bound: p/epsilon (pure), sqrt(p)/epsilon, n^(1/3)/epsilon^(2/3) (LASSO): "
         "for the hardest data, up to a constant drawn as 1; natural data may be below it",
         "published: printed noise and constants, with at most "
-        f"{settings['most_steps']:,} steps of gradient descent where the theorem asks for n^2 epsilon^2/p; "
+        f"{settings['most_steps']:,} steps of gradient descent where the theorem requires n^2 epsilon^2/p; "
         "corrected: the same, exactly calibrated; ours: the solvers' defaults",
-        "Frank-Wolfe's printed noise has a 1/n too many: "
-        "its line is not private in any useful sense, see its true epsilon",
-        "on the hardest data our solvers only: the printed objective perturbation is not defined "
+        "Frank-Wolfe's printed noise contains an extra 1/n: "
+        "its line is not private in any useful sense, as its true epsilon shows",
+        "on the hardest data only our solvers are shown: the printed objective perturbation is not defined "
         "for losses without curvature",
     ]
 

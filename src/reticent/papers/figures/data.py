@@ -47,14 +47,14 @@ CARRIERS = [
 
 
 def folder() -> Path | None:
-    """Where real data lies, if anywhere."""
+    """The folder of the real data; None if there is none."""
     named = os.environ.get("RETICENT_DATA")
     place = Path(named) if named else Path(__file__).resolve().parents[5] / "shared" / "data"
     return place if place.is_dir() else None
 
 
 def available(name: str) -> str:
-    """The data set itself, or the name of the bundled one that stands in for it."""
+    """The name of the data set if it can be read, else that of the bundled one that replaces it."""
     place = folder()
     return name if place is not None and (place / FILES[name]).exists() else BUNDLED[name]
 
@@ -68,7 +68,7 @@ def _table(name: str) -> Any:
     place = folder()
     if place is None or not (place / FILES[name]).exists():
         raise FileNotFoundError(
-            f"no {FILES[name]} to read; name its folder in the environment variable RETICENT_DATA"
+            f"{FILES[name]} was not found; name its folder in the environment variable RETICENT_DATA"
         )
     try:
         import pandas
@@ -112,7 +112,7 @@ def flights() -> Records:
 
 
 def blog() -> Records:
-    """Comments on a blog in the next day, on a logarithmic scale, from 62 counts."""
+    """Comments on a blog post during the next day, on a logarithmic scale, from 62 counts."""
     frame = _table("blog")
     X = np.log1p(np.abs(np.asarray(frame.iloc[:, :62], dtype=float)))
     X = np.column_stack([X / 8.0, np.ones(len(X))])
@@ -156,7 +156,7 @@ def _river(name: str) -> Records:
 
 
 def shorten(X: FloatArray) -> FloatArray:
-    """Rows scaled down to norm 1 where they are longer."""
+    """Scale rows that are longer than 1 down to norm 1."""
     return X / np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
 
 

@@ -52,7 +52,7 @@ def _lines(summaries: list[Summary]) -> dict[tuple[str, str], Line]:
 
 
 def picture(figure: Figure, result: Result, title: str, path: Path) -> Path:
-    """Draw a result to an SVG file, the same bytes each time."""
+    """Draw a result to an SVG file; the same result always gives the same bytes."""
     import matplotlib
 
     shown = []
@@ -61,7 +61,7 @@ def picture(figure: Figure, result: Result, title: str, path: Path) -> Path:
     names = list(dict.fromkeys(key for _, lines in shown for key in lines))
     order = list(COLOUR_OF)
     names.sort(key=lambda key: order.index(key[1]) if key[1] in order else len(order))
-    # a fixed salt and no date: a picture that has not changed does not change its bytes
+    # a fixed salt and no date, so that the same picture has the same bytes
     with matplotlib.rc_context({"svg.hashsalt": figure.name, "svg.fonttype": "none"}):
         drawn = panels(shown, look=looks(names, COLOUR_OF), title=title)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -70,7 +70,7 @@ def picture(figure: Figure, result: Result, title: str, path: Path) -> Path:
 
 
 def by_panel(figure: Figure, result: Result) -> list[tuple[Panel, list[Summary]]]:
-    """The panels that have numbers, and these."""
+    """The panels that have numbers, each with its numbers."""
     every = summarise(result.rows)
     found = []
     for panel in figure.panels(result.settings):

@@ -27,19 +27,19 @@ class Row:
     Parameters
     ----------
     panel
-        Where it is shown.
+        Panel in which it is shown.
     series
-        A second name, where a panel holds several.
+        Name of the series, if a panel holds several.
     variant
-        A third.
+        Name of the variant, such as "published" or "ours".
     x
-        What it was measured at; None for a level that does not depend on it.
+        Position on the horizontal axis; None for a level that does not depend on it.
     value
-        What was found.
+        The number.
     seed
-        Of data and noise; None where nothing is random.
+        Seed of data and noise; None if nothing is random.
     true_epsilon
-        What the noise really gives, at the delta of the settings, whatever it was asked for.
+        The epsilon that the noise really gives at the delta of the settings, whatever was requested.
     """
 
     panel: str
@@ -53,7 +53,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Summary:
-    """Mean over the seeds, and the standard error of that mean (0 where there is one value)."""
+    """Mean over the seeds, and the standard error of that mean (0 if there is only one value)."""
 
     panel: str
     series: str
@@ -67,24 +67,24 @@ class Summary:
 
 @dataclass(frozen=True)
 class Figure:
-    """How a figure is made.
+    """The description of a figure.
 
     Parameters
     ----------
     name
-        As in ``reticent reproduce NAME``.
+        Name of the figure, the argument of ``reticent reproduce``.
     settings
-        ``settings(full)``: everything that decides the numbers, as plain data.
+        ``settings(full)`` returns everything that determines the numbers, as plain data.
     tasks
-        What there is to measure, as plain data that other processes understand.
+        Returns the tasks to measure, as plain data that can be sent to other processes.
     measure
-        ``measure(settings, task)``: the rows of one task.
+        ``measure(settings, task)`` returns the rows of one task.
     panels
-        How the rows are shown.
+        Returns the panels that show the rows.
     notes
-        What a reader must know to read the picture, one sentence each.
+        Returns sentences that a reader needs to understand the picture.
     findings
-        What follows from the numbers, one sentence each.
+        Returns sentences that follow from the numbers.
     """
 
     name: str
@@ -98,7 +98,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of the catalogue."""
+    """An entry of the catalogue of figures."""
 
     source: str
     title: str
@@ -135,19 +135,19 @@ CATALOGUE = {
     "bandit-1": Entry(
         "Ene, Nguyen and Vladu, Projection-Free Bandit Optimization with Privacy Guarantees, theorem 1",
         "Regret of private bandits",
-        "measured regret of a play against the horizon T, and its exponent beside the theorem's",
+        "measured regret of a play against the horizon T, and its exponent compared with the theorem's",
         "bandit_1",
     ),
     "vertical-1": Entry(
         "Lou and Cheung, Uplink Communication Efficient Differentially Private Sparse Optimization "
         "with Feature-wise Distributed Data, table 1 and corollary 1",
         "Block Frank-Wolfe under five samplings, and what the parties send",
-        "measured gap beside the rates of table 1, bytes sent, and error against epsilon",
+        "measured gap compared with the rates of table 1, bytes sent, and error against epsilon",
         "vertical_1",
     ),
     "chapter-1": Entry(
         "Thakurta, Private Optimization: theorems 6.5 to 6.26",
-        "Excess risk of the chapter's algorithms beside the lower bounds",
+        "Excess risk of the chapter's algorithms compared with the lower bounds",
         "excess empirical risk against epsilon, pure and approximate, natural and hardest data",
         "chapter_1",
     ),
@@ -155,7 +155,7 @@ CATALOGUE = {
 
 
 def load(name: str) -> Figure:
-    """A figure of the catalogue."""
+    """Load a figure of the catalogue by its name."""
     if name not in CATALOGUE:
         names = ", ".join(CATALOGUE)
         raise ValueError(f"there is no figure {name!r} to reproduce; there are: {names}")

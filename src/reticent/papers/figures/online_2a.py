@@ -40,7 +40,7 @@ from reticent.sums import Mechanism
 class NoNoise(Mechanism):
     """A total that adds nothing; pass it as ``total=NoNoise`` to a learner.
 
-    It needs a budget like any other, since learners tune themselves by it, but promises nothing, and its
+    It needs a budget like any other total, since learners choose constants by it, but it protects nothing, and its
     guarantee says so.
     """
 
@@ -122,7 +122,7 @@ def stream(dim: int, horizon: int, seed: int) -> tuple[FloatArray, FloatArray]:
 def regrets(
     panel: str, settings: Settings, task: Task, X: FloatArray, y: FloatArray, refresh: int = 1
 ) -> list[Row]:
-    """Average regret of every learner at one epsilon, or of the clean one."""
+    """Average regret of every private learner at one epsilon, or of the learner without noise."""
     loss = losses.Squared(ridge=settings["ridge"])
     best = losses.best_fixed(None, loss, X, y, gap=1e-10).total
     epsilon, seed = task["epsilon"], task["seed"]
@@ -145,7 +145,7 @@ def regrets(
         value = (play.total_loss - best) / len(X)
         rows.append(Row(panel, variant, epsilon, value, seed, true_epsilon=true))
     if epsilon is None:
-        still = 0.5 * float(y @ y)  # the loss of the decision 0, where the ridge costs nothing
+        still = 0.5 * float(y @ y)  # the loss of the decision 0, which pays nothing for the ridge
         rows.append(Row(panel, IDLE, None, (still - best) / len(X), seed))
     return rows
 
@@ -164,10 +164,10 @@ def notes(settings: Settings) -> list[str]:
     return [
         f"(epsilon, {settings['delta']:g}) for all; zero-out neighbours; "
         f"{settings['seeds']} seeds, each with data of its own",
-        "published: the noise of PQFTL's two trees; corrected: the same trees, one exact joint account; "
+        "published: the noise of PQFTL's two trees; corrected: the same trees, accounted jointly and exactly; "
         "ours: correlated noise and damping of the first decisions",
         "without learning: the decision 0 throughout, to which the ridge pulls",
-        "true epsilon is what the noise really gives: the published amount protects more than it says",
+        "true epsilon is what the noise really gives: the published amount protects more than claimed",
     ]
 
 

@@ -56,12 +56,12 @@ def panels(settings: Settings) -> list[Panel]:
 
 def notes(settings: Settings) -> list[str]:
     words = [
-        "not the paper's data: Year Prediction could not be had whole, so other real streams stand in for it",
+        "not the paper's data: no complete copy of Year Prediction was available, so other real streams replace it",
         f"records in order of time; (epsilon, {settings['delta']:g}), zero-out neighbours; "
         f"{settings['seeds']} seeds of noise; a new decision every {settings['refresh']} records",
     ]
     words.append(
-        "without learning: the decision 0 throughout; a ridge of 1 makes it hard to beat, so what lies above "
+        "without learning: the decision 0 throughout; a ridge of 1 makes it hard to beat, and a learner above "
         "it has learnt nothing but noise"
     )
     if settings["records"] is not None:

@@ -105,7 +105,7 @@ def notes(settings: Settings) -> list[str]:
     words = [
         f"(epsilon, {settings['delta']:g}), zero-out neighbours; "
         f"{settings['seeds']} runs, each with a split of its own",
-        "published, corrected and ours of PIGD differ in the noise alone: the paper's, the same shape exactly "
+        "published, corrected and ours of PIGD differ only in the noise: the paper's, the same shape exactly "
         "calibrated, and the shape with the least noise over all decisions together, "
         "which is not the least for the last; "
         "FTRL is the learner to use instead",

@@ -18,9 +18,9 @@ from reticent.version import __version__
 
 
 def measure(name: str, settings: Settings, task: Task) -> list[Row]:
-    """One task of a figure, in whatever process this is."""
+    """Compute the rows of one task of a figure, in this process."""
     with warnings.catch_warnings():
-        # Published noise often misses its promise; the result says by how much.
+        # Published noise often misses its claim; the result says by how much, so the warning is suppressed.
         warnings.simplefilter("ignore", PrivacyLeakWarning)
         return load(name).measure(settings, task)
 
@@ -36,29 +36,36 @@ def produce(
     note: Callable[[str], None] = lambda words: None,
     shown: bool = False,
 ) -> tuple[store.Result, bool]:
-    """The result for these settings, from the stored file where it matches; and whether it did.
+    """The result for these settings, read from the stored file if it matches, and whether it was.
 
     Parameters
     ----------
     figure
-        What to measure.
+        The figure to measure.
     settings
-        Everything that decides the numbers.
+        Everything that determines the numbers.
     out
         Folder for the numbers, as JSON and CSV.
     name
-        What to call the files.
+        Name of the files, without their extension.
     jobs
-        Processes; by default one per core.
+        Number of processes; by default one per core.
     on
-        The address of a Dask scheduler whose workers do the work instead.
+        Address of a Dask scheduler whose workers do the work instead.
     note
-        Told in a sentence whether a stored result was used.
+        Called with a sentence that says whether a stored result is used.
     shown
         Whether to draw a progress line on standard error.
+
+    Returns
+    -------
+    result : Result
+        The result.
+    stored : bool
+        Whether it was read from the file.
     """
     path = out / f"{name}.json"
-    # as JSON gives them back, so that stored and new settings compare equal
+    # converted to JSON and back, so that stored and new settings compare equal
     settings = json.loads(json.dumps(settings))
     if path.exists():
         stored = store.read(path)
@@ -66,10 +73,10 @@ def produce(
             by = stored.made
             note(
                 f"{path} holds these settings (reticent {by['reticent']}, {by['seconds']:.0f} s): "
-                "drawn from it, nothing was run; remove it to run again"
+                "the figure is drawn from it and nothing is run; remove it to run again"
             )
             return stored, True
-        note(f"{path} has other settings: running again")
+        note(f"{path} has different settings: running again")
     start = time.perf_counter()
     tasks = [(figure.name, settings, task) for task in figure.tasks(settings)]
     found = sweep(measure, tasks, label=figure.name, jobs=jobs, on=on, shown=shown)
@@ -80,7 +87,7 @@ def produce(
 
 
 def made(seconds: float) -> dict[str, Any]:
-    """By what, where and in how long a result was made; decides nothing."""
+    """The version, machine and duration that produced a result; they do not affect the numbers."""
     import numpy
     import scipy
 

@@ -25,18 +25,18 @@ FIELDS = tuple(field.name for field in dataclasses.fields(Row))
 
 @dataclass(frozen=True)
 class Result:
-    """What a run of a figure found.
+    """The result of a run of a figure.
 
     Parameters
     ----------
     figure
-        Its name.
+        Name of the figure.
     settings
-        Everything that decided the numbers.
+        Everything that determines the numbers.
     rows
         The numbers.
     made
-        By which version, on what, in how many seconds; decides nothing.
+        The version, machine and duration that produced them; they do not affect the numbers.
     """
 
     figure: str
@@ -55,7 +55,7 @@ def _number(value: Any) -> float | None:
 
 
 def write(result: Result, folder: Path, name: str) -> tuple[Path, Path]:
-    """Write NAME.json and NAME.csv into a folder; each appears whole or not at all."""
+    """Write NAME.json and NAME.csv into a folder; after a crash each file is complete or absent."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = [[_plain(getattr(row, field)) for field in FIELDS] for row in result.rows]
     head = {
@@ -85,7 +85,7 @@ def _replace(path: Path, text: str) -> None:
 
 
 def read(path: Path) -> Result:
-    """A stored result; a file that is not one is a ValueError that says so."""
+    """Read a stored result; raises ValueError if the file is not one."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         if document["format"] != FORMAT:
@@ -110,7 +110,7 @@ def read(path: Path) -> Result:
 
 
 def summarise(rows: list[Row]) -> list[Summary]:
-    """Rows that differ in their seed only, taken together, in order of first appearance.
+    """Combine rows that differ only in their seed, in order of first appearance.
 
     Examples
     --------

@@ -41,12 +41,12 @@ SAMPLINGS = {
     "distributed": "(K, tau)-distributed",
     "arbitrary": "arbitrary: by importance",
 }
-WIDE = 8  # bytes of a number
-GAP = 1e-9  # to which the least mean loss is known, and below which no gap is told
+WIDE = 8  # bytes per number
+GAP = 1e-9  # precision of the least mean loss; smaller gaps are not shown
 
 
 class PrintedDistributed(vertical.Distributed):
-    """Distributed sampling with table 1's p_min, (K tau)^2 / d^2, which is the square of the truth."""
+    """Distributed sampling with table 1's p_min, (K tau)^2 / d^2, which is the square of the correct value."""
 
     def p_min(self, blocks: int) -> float:
         return super().p_min(blocks) ** 2
@@ -90,7 +90,7 @@ def tasks(settings: Settings) -> list[Task]:
 
 
 def table(records: int, columns: int, seed: int) -> tuple[FloatArray, FloatArray]:
-    """Features of size 1, targets of three of them, in the hands of three parties."""
+    """Features of size 1, and targets that depend on three of them, held by three different parties."""
     rng = np.random.default_rng([seed, columns])
     A = rng.choice([-1.0, 1.0], size=(records, columns))
     third = columns // 3
@@ -153,9 +153,9 @@ def _rate(settings: Settings, name: str, seed: int) -> list[Row]:
 def _run(
     settings: Settings, A: FloatArray, y: FloatArray, epsilon: float, variant: str, seed: int
 ) -> Any:
-    """The protocol between parties in this process."""
+    """Run the protocol between parties in this process."""
     parties = settings["parties"]
-    # What a party allows is not what is studied here: the published noise may cost far more.
+    # Parties get practically unlimited ledgers, because the published noise may cost far more than its budget.
     about: dict[str, Any] = {
         "ids": range(len(A)),
         "labels": y,
@@ -261,7 +261,7 @@ def notes(settings: Settings) -> list[str]:
         "corollary 1's count (an index and a sketch from every party in every round) and the two others are computed",
         f"error: (epsilon, {settings['delta']:g}), zero-out neighbours, all parties together; "
         "published and corrected over the product of l1 balls with Theorem 3's number of rounds, ours over the l1 ball",
-        "published noise with its 1/n where the formula must have it; as printed the sketches are not private at all",
+        "published: the printed noise, with its 1/n moved to where it belongs; as printed, sketches are not private",
     ]
 
 

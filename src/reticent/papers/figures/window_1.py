@@ -79,7 +79,7 @@ def tasks(settings: Settings) -> list[Task]:
         for window in settings["windows"]
         for seed in range(settings["seeds"])
     ]
-    return found[::-1]  # the longest first, so that no core waits for one of them at the end
+    return found[::-1]  # the longest first, so that no core waits for one of these at the end
 
 
 @functools.lru_cache(maxsize=2)
@@ -174,15 +174,16 @@ def notes(settings: Settings) -> list[str]:
         "zero-out neighbours; squared losses with "
         f"ridge {settings['ridge']:g} over the l1 ball, dimension {settings['dim']}; {settings['seeds']} seeds; "
         f"W = {settings['window']} in the panels against T",
-        "published: the paper's noise (and, for the linear oracle, its constants), with update and direction mended, "
-        "since as printed regret is linear; corrected: the same mechanisms, exactly calibrated; ours: the defaults",
-        "the published Gamma noise (pure) supposes a sensitivity of L + mu D, which is more than zero-out needs and "
+        "published: the paper's noise (and, for the linear oracle, its constants), with corrected update and "
+        "direction, since as printed regret is linear; corrected: the same mechanisms, exactly calibrated; "
+        "ours: the defaults",
+        "the published Gamma noise (pure) assumes a sensitivity of L + mu D, which is more than zero-out needs and "
         "may be less than replacement needs; true epsilon is under zero-out",
     ]
 
 
 def findings(summaries: list[Summary]) -> list[str]:
-    """How regret grows when the horizon doubles for the last time."""
+    """One sentence per row: its regret at the longest horizon, and the exponent over the last doubling."""
     words = []
     for row, title in ROWS.items():
         parts = []

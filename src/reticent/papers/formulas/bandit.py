@@ -25,13 +25,13 @@ VALUES = ("signed", "non-negative")
 
 
 def tree_depth(horizon: int, logarithm: str) -> float:
-    """The printed "log T", whose base the papers do not give."""
+    """The printed "log T", whose base the papers do not state."""
     word = choice(logarithm, "logarithm", LOGARITHMS)
     return math.log(horizon) if word == "natural" else math.log2(horizon)
 
 
 def log_depth_over_delta(depth: float, delta: float) -> float:
-    """The printed "log(log T / delta)"; 0 where there is no tree and so no noise."""
+    """The printed "log(log T / delta)"; 0 if there is no tree and therefore no noise."""
     if depth == 0.0:
         return 0.0
     if depth <= delta:
@@ -43,7 +43,7 @@ def log_depth_over_delta(depth: float, delta: float) -> float:
 
 
 def laplace_curve(move: float) -> Curve:
-    """All coordinates of all nodes together, moved by ``move`` scales in the l1 norm."""
+    """The guarantee of all coordinates of all nodes together, if a record moves them by ``move`` scales in l1 norm."""
     return NoPrivacy() if math.isinf(move) else Laplace(move)
 
 
@@ -57,7 +57,7 @@ def tree_aggregation_laplace(
     epsilon
         Privacy parameter epsilon that the formula is for.
     horizon
-        How many prefix sums are released, T.
+        Number of prefix sums that are released, T.
     norm
         The bound on the l1 norm of a contribution, Y_1.
     logarithm
@@ -88,7 +88,21 @@ def tree_aggregation_gaussian(
     norm: float = 1.0,
     logarithm: str = "natural",
 ) -> Prescription:
-    """Gaussian noise of every tree node, Theorem 4; ``norm`` bounds the l2 norm, Y_2."""
+    """Gaussian noise of every tree node, Theorem 4.
+
+    Parameters
+    ----------
+    epsilon
+        Privacy parameter epsilon that the formula is for.
+    delta
+        Privacy parameter delta.
+    horizon
+        Number of prefix sums that are released, T.
+    norm
+        The bound on the l2 norm of a contribution, Y_2.
+    logarithm
+        How the printed "log T" is read: ``"natural"`` or ``"binary"``.
+    """
     epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
     delta = number(delta, "delta", low=0.0, high=1.0, open_low=True, open_high=True)
     horizon = integer(horizon, "horizon", low=1)
@@ -109,7 +123,7 @@ def tree_aggregation_gaussian(
 
 
 def _nodes_and_moves(horizon: int, dim: int, norm: float, values: str) -> tuple[int, float, float]:
-    """Tree nodes that a record enters, and how far it moves each: zero-out, replace."""
+    """The number of tree nodes that a record enters, and how far it moves each under zero-out and under replace."""
     rounds = math.isqrt(horizon - 1) + 1  # ceil(sqrt T)
     # the last two sums are computed and never played
     nodes = max(rounds - 2, 0).bit_length()
@@ -143,8 +157,8 @@ def bandit_laplace(
     logarithm
         How the printed "log T" is read: ``"natural"`` or ``"binary"``.
     values
-        ``"signed"``: losses lie in [-B, B], which is all that the paper assumes;
-        ``"non-negative"``: in [0, B]. Only replacement feels the difference.
+        ``"signed"``: losses lie in [-B, B], which is all that the paper assumes; ``"non-negative"``: they lie in
+        [0, B]. The difference matters under replacement only.
     """
     epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
     horizon, dim = integer(horizon, "horizon", low=1), integer(dim, "dim", low=1)
@@ -175,7 +189,27 @@ def bandit_gaussian(
     logarithm: str = "natural",
     values: str = "signed",
 ) -> Prescription:
-    """Gaussian noise of PRIVATEBANDIT, Lemma 10; arguments as for :func:`bandit_laplace`."""
+    """Gaussian noise of PRIVATEBANDIT, Lemma 10.
+
+    Parameters
+    ----------
+    epsilon
+        Privacy parameter epsilon that the formula is for.
+    delta
+        Privacy parameter delta.
+    horizon
+        The number of plays T.
+    dim
+        The dimension n.
+    norm
+        The Lipschitz constant L of the losses.
+    logarithm
+        How the printed "log T" is read: ``"natural"`` or ``"binary"``.
+    values
+        ``"signed"``: losses lie in [-B, B], which is all that the paper assumes; ``"non-negative"``: they lie in
+        [0, B]. The difference matters under replacement only.
+    """
+
     epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
     delta = number(delta, "delta", low=0.0, high=1.0, open_low=True, open_high=True)
     horizon, dim = integer(horizon, "horizon", low=1), integer(dim, "dim", low=1)

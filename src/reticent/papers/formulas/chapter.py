@@ -25,7 +25,7 @@ LOSSES = ("sum", "average")
 
 
 def exponential_mechanism(epsilon: float, *, norm: float = 1.0, diameter: float) -> Prescription:
-    """What the summed loss is divided by in Algorithm 1: 2 L |C| / epsilon.
+    """The divisor of the summed loss in Algorithm 1: 2 L |C| / epsilon.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def _check_regulariser(regulariser: float | None, least: float) -> float:
     if value < least:
         raise ValueError(
             f"regulariser must be at least {least:g} for the published formula, got {value:g}; "
-            "raise it, or leave it out to use the least one"
+            "increase it, or omit it to use the least one"
         )
     return value
 
@@ -85,7 +85,7 @@ def objective_perturbation_gamma(
     rank
         A bound on the rank of one record's Hessian; 1 for a generalised linear loss.
     regulariser
-        Delta; the least that the theorem allows where omitted.
+        Delta; by default the least that the theorem allows.
     """
     epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
     norm = number(norm, "norm", low=0.0, open_low=True)
@@ -119,8 +119,20 @@ def objective_perturbation_gaussian(
 ) -> Prescription:
     """Gaussian noise of objective perturbation of a generalised linear loss, [KST12].
 
-    For other losses nothing is proved: the noise may then lean on a record's gradient in any
-    direction. The arguments are as for :func:`objective_perturbation_gamma`.
+    Nothing is proved for other losses, whose records may act along more than one direction.
+
+    Parameters
+    ----------
+    epsilon
+        Privacy parameter epsilon that the formula is for.
+    delta
+        Privacy parameter delta.
+    norm
+        A bound L on the norm of one record's gradient.
+    smoothness
+        A bound on the eigenvalues of one record's Hessian, lambda_max.
+    regulariser
+        Delta; by default the least that the theorem allows.
     """
     epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
     delta = number(delta, "delta", low=0.0, high=1.0, open_low=True, open_high=True)
@@ -164,7 +176,7 @@ def gradient_descent(
     steps
         The number of iterations T.
     norm
-        What each record's gradient is clipped to, L.
+        Norm to which each record's gradient is clipped, L.
     """
     epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
     delta = number(delta, "delta", low=0.0, high=1.0, open_low=True, open_high=True)
@@ -189,8 +201,8 @@ def stochastic_gradient_descent(
 ) -> Prescription:
     """Gaussian noise of n times one sampled gradient, "at the same level" as Algorithm 3.
 
-    The truth is that of Poisson sampling with rate 1/n. "Sampled uniformly at random", as printed,
-    always draws exactly one record and is less private than that. Needs ``reticent[accounting]``.
+    The stated epsilon is that of Poisson sampling with rate 1/n. "Sampled uniformly at random", as printed, always
+    draws exactly one record and is less private than that. Needs ``reticent[accounting]``.
 
     Parameters
     ----------
@@ -203,7 +215,7 @@ def stochastic_gradient_descent(
     n
         The number of records.
     norm
-        What each record's gradient is clipped to, L.
+        Norm to which each record's gradient is clipped, L.
     """
     full = gradient_descent(epsilon, delta, steps=steps, norm=norm)
     n = integer(n, "n", low=2)
@@ -240,10 +252,10 @@ def ftrl(
     horizon
         The number of records n.
     norm
-        What each gradient is clipped to, L.
+        Norm to which each gradient is clipped, L.
     released
-        How many prefix sums are released; all n where omitted, since Algorithm 4 outputs
-        theta_(n+1). The printed count of nodes is right for n - 1.
+        Number of prefix sums that are released; by default all n, since Algorithm 4 outputs theta_(n+1). The printed
+        count of nodes is right for n - 1.
     """
     epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
     delta = number(delta, "delta", low=0.0, high=1.0, open_low=True, open_high=True)
@@ -292,8 +304,8 @@ def frank_wolfe_laplace(
     radius
         The largest l1 norm of a vertex.
     loss
-        ``"sum"``: the scores are of the summed loss, as printed. ``"average"``: of its average,
-        for which the 1/n in the formula is right.
+        ``"sum"``: scores of the summed loss, as printed. ``"average"``: scores of the average loss, for which the 1/n
+        in the formula is right.
     """
     epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
     delta = number(delta, "delta", low=0.0, high=1.0, open_low=True, open_high=True)

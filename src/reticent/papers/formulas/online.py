@@ -2,9 +2,9 @@
 
 Algorithms 2 to 7 of *Differentially Private Online Learning*; docs/errata.md lists their errors.
 
-The iterates before noise do not use the noise, so all the perturbed iterates together are one Gaussian mechanism, whose
-ratio of sensitivity to noise is the root of the sum of the squared ratios. No composition theorem is needed, and the
-printed noise is about ten times too large.
+The iterates before noise do not depend on the noise, so all the perturbed iterates together are one Gaussian mechanism,
+whose ratio of sensitivity to noise is the root of the sum of the squared ratios. No composition theorem is needed, and
+the printed noise is about ten times too large.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ INNERS = ("implicit", "gradient", "gradient-printed")
 
 
 def _iterate_moves(inner: str, horizon: int) -> FloatArray:
-    """``t`` times the move of iterate t+1, in units of (moved gradient) / alpha, worst record."""
+    """``t`` times the move of iterate t+1 by the worst record, in units of (moved gradient) / alpha."""
     t = np.arange(1, horizon, dtype=np.float64)
     if inner == "implicit":
         return t / (t + 1.0)
     if inner == "gradient":
         return np.ones_like(t)
-    # With steps 2/(alpha t) the record at tau moves iterate t+1 by 2 (tau-1) / (t (t-1)): more at
-    # once, but forgotten faster. The warm-up is at least one step, so tau >= 2.
+    # With steps 2/(alpha t) the record at tau moves iterate t+1 by 2 (tau-1) / (t (t-1)): more at first, but its effect
+    # decays faster. The warm-up is at least one step, so tau >= 2.
     moves = np.zeros_like(t)
     if horizon > 2:
         m = t[:-1]  # tau - 1, and also t - 1 from t = 2 on
@@ -133,8 +133,26 @@ def horizon_free(
 ) -> Prescription:
     """Gaussian noise of Algorithm 7 at steps t = 1, ..., T-1, which does not use T.
 
-    The claim is (3 epsilon log2 T, delta log2 T + 2/T^(2 epsilon)); its second term makes it empty
-    for small epsilon. The arguments are as for :func:`perturbed_iterates`.
+    The claim is (3 epsilon log2 T, delta log2 T + 2/T^(2 epsilon)); its second term makes it empty for small epsilon.
+
+    Parameters
+    ----------
+    epsilon
+        Privacy parameter epsilon that the formula is for.
+    delta
+        Privacy parameter delta.
+    horizon
+        The number of records T.
+    norm
+        The Lipschitz constant of the part of the loss that depends on the record.
+    strong_convexity
+        alpha.
+    radius
+        A bound on the decisions, if the printed Lipschitz constant is to count the regulariser as well: it is then
+        ``norm + strong_convexity * radius``.
+    inner
+        ``"implicit"``: implicit gradient descent, Algorithm 2. ``"gradient"``: gradient descent with steps
+        min(1/(alpha t), 2/(alpha + smoothness)) and no warm-up.
     """
     epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
     delta = number(delta, "delta", low=0.0, high=1.0, open_low=True, open_high=True)
@@ -197,7 +215,7 @@ def private_sum(
     norm
         The bound on the l2 norm of a contribution, R.
     released
-        How many prefix sums are released; all T where omitted.
+        Number of prefix sums that are released; by default all T.
     logarithm
         How the printed "log T" is read: ``"natural"`` or ``"binary"``.
     """
@@ -247,7 +265,7 @@ def quadratic_leader(
     delta = number(delta, "delta", low=0.0, high=1.0, open_low=True, open_high=True)
     horizon = integer(horizon, "horizon", low=2)
     norm = number(norm, "norm", low=0.0, open_low=True)
-    # as printed: R^2 for v v', but only R for y v, whose norm reaches R^2 too
+    # as printed: R^2 for v v', but only R for y v, although its norm can be R^2 too
     sigmas = [
         _private_sum_sigma(epsilon / 2.0, delta / 2.0, horizon, bound, logarithm)
         for bound in (norm**2, norm)
@@ -279,7 +297,7 @@ def averaged_iterate(
     strong_convexity: float,
     radius: float,
 ) -> Prescription:
-    """Gaussian noise of the average iterate in POL, Algorithm 6, which has lost 1/alpha.
+    """Gaussian noise of the average iterate in POL, Algorithm 6, which lacks a factor 1/alpha.
 
     Parameters
     ----------

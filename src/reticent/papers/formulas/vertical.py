@@ -56,8 +56,8 @@ def vertical_index(
         A bound G on every coordinate of one record's gradient, so that a score of the average
         loss moves by G/n or 2G/n. The paper does not define its G.
     scores
-        ``"plain"``: the noise is added to the coordinates of the gradient, as in line 10 of
-        Algorithm 2. ``"scaled"``: to eta/K times these, for which the formula seems to be meant.
+        ``"plain"``: the noise is added to the coordinates of the gradient, as in line 10 of Algorithm 2. ``"scaled"``:
+        it is added to eta/K times the coordinates, for which the formula seems to be meant.
     """
     epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
     delta = number(delta, "delta", low=0.0, high=1.0, open_low=True, open_high=True)
@@ -70,7 +70,7 @@ def vertical_index(
         printed * math.sqrt(2.0 * steps * math.log(2.0 / delta)) / (epsilon / (2.0 * parties) / 2.0)
     )
     factor = radius / parties if choice(scores, "scores", SCORES) == "scaled" else 1.0
-    # a noisy maximum compares two scores, and one record may move them apart: twice the move
+    # a noisy maximum compares two scores, which one record may move in opposite directions: twice the move
     step = 2.0 * factor * norm / n / scale
     return Prescription(
         scale=scale,
@@ -114,12 +114,12 @@ def vertical_sketch(
     singular_value
         The largest singular value of the sketch J, which the formula uses.
     column_norm
-        The largest norm of a column of J, which the truth depends on.
+        The largest norm of a column of J, on which the true epsilon depends.
     bound
         The largest absolute value of a feature.
     message
-        What the noise is added to: ``"printed"``, J a as in line 12 of Algorithm 2, or
-        ``"averaged"``, J a / n, for which the formula seems to be meant.
+        The vector to which the noise is added: ``"printed"``, J a as in line 12 of Algorithm 2, or ``"averaged"``,
+        J a / n, for which the formula seems to be meant.
     """
     epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
     delta = number(delta, "delta", low=0.0, high=1.0, open_low=True, open_high=True)

@@ -45,13 +45,13 @@ def window_tree_gaussian(
     delta
         Privacy parameter delta.
     window
-        How many outputs a record is protected for, W.
+        Number of outputs for which a record is protected, W.
     norm
-        What each contribution is clipped to, L.
+        Norm to which each contribution is clipped, L.
     strong_convexity
-        The mu of the printed sensitivity L + mu D; leave it out for Lemma 3 with L alone.
+        The mu of the printed sensitivity L + mu D; 0 gives Lemma 3 with L alone.
     diameter
-        The D of it; likewise.
+        The D of the printed sensitivity L + mu D; 0 gives Lemma 3 with L alone.
     """
     epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
     delta = number(delta, "delta", low=0.0, high=1.0, open_low=True, open_high=True)
@@ -81,7 +81,21 @@ def window_tree_gamma(
     strong_convexity: float = 0.0,
     diameter: float = 0.0,
 ) -> Prescription:
-    """Gamma noise of every node of the window tree, Theorem 1; the arguments are as above."""
+    """Gamma noise of every node of the window tree, Theorem 1.
+
+    Parameters
+    ----------
+    epsilon
+        Privacy parameter epsilon that the formula is for.
+    window
+        Number of outputs for which a record is protected, W.
+    norm
+        Norm to which each contribution is clipped, L.
+    strong_convexity
+        The mu of the printed sensitivity L + mu D; 0 gives Lemma 1 with L alone.
+    diameter
+        The D of the printed sensitivity L + mu D; 0 gives Lemma 1 with L alone.
+    """
     epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
     window = integer(window, "window", low=1)
     printed = _printed_sensitivity(norm, strong_convexity, diameter)

@@ -102,7 +102,7 @@ export async function create(page) {
     try {
       if (submitter && submitter.value === "estimate") {
         const found = await post("/v1/estimate", asked);
-        done.good(`It would promise ${found.guarantee.text}. ${found.fits ? "Its ledger can pay." : "Its ledger cannot pay."} Left: ${found.remaining}.`);
+        done.good(`It would guarantee ${found.guarantee.text}. ${found.fits ? "Its ledger can pay." : "Its ledger cannot pay."} Left: ${found.remaining}.`);
         return;
       }
       const { status, found } = await send("POST", "/v1/streams", asked);

@@ -18,7 +18,7 @@ export function list(page, session) {
       replace(place, h("p", {}, "There are no streams for this token yet."));
       return;
     }
-    replace(place, table(["Stream", "Kind", "Records", "Decisions", "Records a second", "Latest decision"], found.map((one) => [
+    replace(place, table(["Stream", "Kind", "Records", "Decisions", "Records per second", "Latest decision"], found.map((one) => [
       h("a", { href: `#/streams/${encodeURIComponent(one.name)}` }, one.name),
       one.kind + (one.closed ? " (closed)" : ""), number(one.steps), number(one.decision_number),
       h("span", { class: "nowrap" }, number(live.rate(one.samples)), " ", sparkline(live.rates(one.samples, 30, 4))),
@@ -67,7 +67,7 @@ const WHAT = {
 WHAT.linear = WHAT.logistic;
 
 export async function one(page, session, name) {
-  const [about, past, promised] = await Promise.all([
+  const [about, past, byAge] = await Promise.all([
     get(stream(name)), get(`${stream(name)}/decisions?points=200`), get(`${stream(name)}/promise`),
   ]);
   const history = past.decisions;
@@ -83,21 +83,21 @@ export async function one(page, session, name) {
     }
     return pictures.get(key);
   };
-  const ages = lines({ title: "Promise by age", x: "outputs since the record", log: true, zero: true, mark: promised.window });
-  const speed = lines({ title: "Records a second", x: "seconds from now", zero: true, note: "The last two minutes." });
+  const ages = lines({ title: "Guarantee by age", x: "outputs since the record", log: true, zero: true, mark: byAge.window });
+  const speed = lines({ title: "Records per second", x: "seconds from now", zero: true, note: "The last two minutes." });
   const facts = h("dl", { class: "facts" });
   const closed = h("div");
   replace(page, h("p", {}, h("a", { href: "#/streams" }, "Streams")), h("h1", {}, name), closed, facts,
-    h("p", { class: "guarantee" }, h("strong", {}, "Guarantee. "), about.guarantee.text, ". ", promised.odds),
+    h("p", { class: "guarantee" }, h("strong", {}, "Guarantee. "), about.guarantee.text, ". ", byAge.odds),
     about.guarantee.caveats.length ? h("ul", {}, about.guarantee.caveats.map((line) => h("li", {}, line))) : null,
     drawings, ages.node, speed.node,
     session.may.includes("send") && about.kind !== "bandit" ? sending(name, about) : null,
     session.may.includes("inspect") ? diagnostics(name) : null,
     described(about), session.may.includes("administer") ? deletion(name) : null);
 
-  ages.update([{ name: "epsilon", points: promised.ages.map((age, k) => [age, promised.epsilons[k]]) }],
-    `Epsilon at delta = ${number(promised.delta)}, about one ${promised.unit}, for whoever sees the outputs up to that age.`
-    + (promised.window ? ` The dashed line is the window of ${number(promised.window)}.` : ""));
+  ages.update([{ name: "epsilon", points: byAge.ages.map((age, k) => [age, byAge.epsilons[k]]) }],
+    `Epsilon at delta = ${number(byAge.delta)}, about one ${byAge.unit}, for whoever sees the outputs up to that age.`
+    + (byAge.window ? ` The dashed line is the window of ${number(byAge.window)}.` : ""));
 
   const fact = (words, value) => h("div", {}, h("dt", {}, words), h("dd", {}, value));
   const draw = () => {

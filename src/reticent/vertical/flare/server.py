@@ -113,7 +113,7 @@ def describe(fit: JointFit, seconds: float) -> dict[str, Any]:
             for name, point in fit.points.items()
         },
         "guarantee": fit.guarantee.to_dict(),
-        "guarantees": {name: promise.to_dict() for name, promise in fit.guarantees.items()},
+        "guarantees": {name: guarantee.to_dict() for name, guarantee in fit.guarantees.items()},
         "bytes": {
             name: {"uplink": int(up), "downlink": int(down)}
             for name, up, down in zip(

@@ -131,7 +131,7 @@ class Model:
         records : int
             Number of records on which it was fitted; the number of persons, if these are protected in a table.
         """
-        given = estimator.get_params()
+        given = estimator._fitted_with  # its parameters may have been changed since
         classes = None
         if encoder.classes is not None:
             classes = tuple(str(label) for label in estimator.classes_)

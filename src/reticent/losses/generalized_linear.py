@@ -107,6 +107,14 @@ class GeneralizedLinear(Loss):
     @abstractmethod
     def _prepare_labels(self, y: Any, A: Any) -> tuple[FloatArray, int]: ...
 
+    @property
+    def prepares_apart(self) -> bool:
+        """Whether rows are only clipped to `feature_norm`, and labels are prepared without looking at them.
+
+        Offline solvers then take records in blocks, wherever they are stored, and do not copy rows.
+        """
+        return False
+
     def _labels(self, y: Any, A: Any) -> FloatArray:
         return records.labels(y, A.shape[0])
 

@@ -244,3 +244,10 @@ def test_a_model_states_its_fit_whatever_the_parameters_are_now(
     assert after.predict(found.X).tolist() == before.predict(found.X).tolist()
     shared = Model.from_estimator(estimator.release(), encoder, records=COUNT)
     assert shared.to_dict() == before.to_dict()
+
+
+def test_a_model_of_the_former_name_is_refused_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps({"format": "tacit-model", "version": 1}))
+    with pytest.raises(TableError, match=r"a model of Tacit, the former name.*or learn again"):
+        Model.load(path)

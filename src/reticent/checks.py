@@ -5,10 +5,12 @@ Call these before any budget is spent and before any state changes, never in the
 
 from __future__ import annotations
 
+import contextlib
 import math
 import operator
 import os
 import sys
+from collections.abc import Iterable, Mapping, Set
 from types import FrameType
 from typing import Any
 
@@ -37,11 +39,15 @@ def number(value: Any, name: str, *, low: float = -math.inf, high: float = math.
     open_high : bool
         Whether ``high`` itself is refused.
     """
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
+    real = isinstance(value, int | float | np.integer | np.floating)
+    if not real or isinstance(value, bool | np.timedelta64):
         raise TypeError(
             f"{name} must be a real number, got {value!r} of type {type(value).__name__}"
         )
-    result = float(value)
+    try:
+        result = float(value)
+    except OverflowError:  # an integer beyond the range of a double
+        result = math.inf if value > 0 else -math.inf
     below = result <= low if open_low else result < low
     above = result >= high if open_high else result > high
     if not math.isfinite(result) or below or above:
@@ -72,9 +78,34 @@ def integer(value: Any, name: str, *, low: int | None = None, high: int | None =
     return result
 
 
+def flag(value: Any, name: str) -> bool:
+    """Check that a value is True or False; numbers and strings are refused, since any text would count as True."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
+def items(value: Any, name: str, what: str) -> tuple[Any, ...]:
+    """Check that a value can be iterated over and is no text, and return its items.
+
+    Parameters
+    ----------
+    value : Any
+        What the user passed.
+    name : str
+        Name of the argument, for the error.
+    what : str
+        What the items are, in the plural, for the error.
+    """
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping | Set):
+        with contextlib.suppress(TypeError):  # an array without dimensions
+            return tuple(value)
+    raise TypeError(f"{name} must be a sequence of {what}, got {value!r}")
+
+
 def choice(value: Any, name: str, allowed: tuple[str, ...]) -> str:
     """Check that a value is one of the allowed words."""
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         words = ", ".join(repr(word) for word in allowed)
         raise ValueError(f"{name} must be one of {words}; got {value!r}")
     return str(value)

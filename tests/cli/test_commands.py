@@ -492,6 +492,19 @@ BAD = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("more", [["--resume"], ["--overwrite"], []])
+def test_a_run_of_the_former_name_is_neither_resumed_nor_overlooked(
+    reticent: Reticent, folder: Path, more: list[str]
+) -> None:
+    (folder / "former").mkdir(exist_ok=True)
+    (folder / "former" / "state.tacit").write_bytes(b"tacit-state\n")
+    words = ["learn", "visits.csv", "-s", "visits.toml", "-e", 1, "-o", "former"]
+    done = reticent(*words, *more)
+    assert done.status == 2
+    assert "former name of this project" in done.err
+    assert [path.name for path in (folder / "former").iterdir()] == ["state.tacit"]
+
+
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_one_sentence_and_no_traceback(
     reticent: Reticent, folder: Path, name: str

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -55,6 +57,22 @@ def test_interval_losses_hold_the_floats(loss):
     for z in np.linspace(-0.5, 1.5, 30):
         value = kernels.phi(kind)(params, float(z), 1.0)
         assert float(wide.a) - 1e-12 <= value <= float(wide.b) + 1e-12
+
+
+@dataclass(frozen=True)
+class Added(losses.Huber):
+    """A loss with a number of its own: its least value and the rounding of its values are not known."""
+
+    kind: ClassVar[int] = 99
+
+
+def test_a_loss_that_was_added_is_refused_until_its_values_are_proved():
+    A, y = records(dim=2)
+    with reticent.Ledger(PURE) as ledger, pytest.raises(ValueError, match=r"interval_loss\.py"):
+        erm.exponential_mechanism(Added(), sets.L2Ball(2), A, y, budget=PURE)
+    assert ledger.entries == ()
+    problem = prepared(Added(), sets.L2Ball(2), A, y)
+    assert spread(problem) == problem.norm * problem.set.diameter
 
 
 def test_a_net_is_the_finite_exponential_mechanism():

@@ -345,6 +345,23 @@ def test_parameters_that_change_after_a_fit_do_not_change_predictions(regression
     np.testing.assert_array_equal(model.predict(X), before)
 
 
+@pytest.mark.parametrize("horizon", [1000, None])
+@pytest.mark.parametrize("other", [(-3.0, 9.0), "private"])
+def test_bounds_of_labels_that_change_after_the_first_records_do_not_mix_units(
+    regression, horizon, other
+):
+    X, y = regression
+    known = {"label_bounds": (-1, 1), "random_state": 0, "horizon": horizon}
+    model, twin = (OnlineLinearRegression(**known).partial_fit(X[:300], y[:300]) for _ in "ab")
+    model.set_params(label_bounds=other)
+    for part in (slice(300, 500), slice(500, 600)):
+        assert np.array_equal(
+            model.partial_fit(X[part], y[part]).coef_, twin.partial_fit(X[part], y[part]).coef_
+        )
+    assert np.array_equal(model.predict(X), twin.predict(X))
+    assert model.clipped_ == twin.clipped_
+
+
 def test_the_ledger_hears_that_the_classes_were_read_off_the_labels():
     X = np.random.default_rng(0).uniform(-0.5, 0.5, (50, 2))
     y = (X[:, 0] > 0).astype(int)

@@ -295,3 +295,36 @@ def test_arguments_that_do_not_fit():
         loss.implicit_step(np.zeros(2), np.ones(2), 1.0, step=0.0)
     with pytest.raises(NotImplementedError):
         loss.implicit_step(np.zeros(9), np.ones(9), 1.0, step=1.0, set=sets.Birkhoff(3))
+
+
+class Prepared(losses.Huber):
+    def prepare(self, A, y=None):
+        return super().prepare(A, y)
+
+
+class Labelled(losses.Huber):
+    def _prepare_labels(self, y, A):
+        return np.asarray(A)[:, 0], 0
+
+
+class Steeper(losses.Huber):
+    threshold = 2.0
+
+
+@pytest.mark.parametrize(
+    ("loss", "apart"),
+    [
+        *((kind(), True) for kind in (losses.Logistic, losses.Hinge, losses.Squared, losses.Huber)),
+        (losses.CappedLogistic(), True),
+        (losses.SmoothHinge(), True),
+        (losses.Quantile(), True),
+        (losses.Poisson(), True),
+        (Steeper(), True),
+        *((kind(), False) for kind in (losses.Linear, losses.Costs, losses.Quadratic)),
+        (Prepared(), False),
+        (Labelled(), False),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_loss_says_whether_rows_and_labels_are_prepared_apart(loss, apart):
+    assert loss.prepares_apart is apart

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
@@ -327,6 +328,21 @@ def test_threads_never_exceed() -> None:
 
 
 # --- the file -----------------------------------------------------------------------------------
+
+
+def test_a_file_of_an_earlier_version_is_refused_in_words(tmp_path: Path) -> None:
+    """The terms of Tacit, this project's former name: fading and what is protected were not among them."""
+    path = tmp_path / "ledger"
+    Ledger(Budget(1.0, 1e-6), path=path)
+    former = {"epsilon": 1.0, "delta": 1e-6, "neighbours": "zero-out", "window": None}
+    with sqlite3.connect(path) as connection:
+        connection.execute(
+            "UPDATE about SET value = ? WHERE name = 'terms'",
+            (json.dumps(former | {"adaptive": False}),),
+        )
+    connection.close()
+    with pytest.raises(ValueError, match=r"earlier version.*stays spent.*new ledger at another"):
+        Ledger(Budget(1.0, 1e-6), path=path)
 
 
 def test_file_outlives_the_ledger(tmp_path: Path) -> None:

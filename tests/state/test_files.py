@@ -92,14 +92,35 @@ def test_files_of_an_earlier_version_are_refused_in_words(tmp_path):
     path = tmp_path / "total.state"
     path.write_bytes(b"reticent-state\n" + bytes(100))
     path.chmod(0o600)
-    with pytest.raises(ValueError, match="key of this state is missing"):
+    with pytest.raises(ValueError, match="earlier version"):  # such files have no key
         files.load(path)
     files.save({"a": 1}, tmp_path / "other")
+    shutil.copy(tmp_path / "other", tmp_path / "keyless")
+    with pytest.raises(ValueError, match="key of this state is missing"):
+        files.load(tmp_path / "keyless")
     shutil.copy(tmp_path / "other.key", tmp_path / "total.state.key")
     with pytest.raises(ValueError, match="earlier version"):
         files.load(path)
     with pytest.raises(ValueError, match="version"):
         sums.Tree.from_state(a_total().state() | {"version": 2})
+
+
+def test_files_of_the_former_name_are_refused_in_words(tmp_path):
+    """As Tacit wrote them: the same layout with another signature, without a key."""
+    data = files.dumps({"kind": "Tree", "version": 2})
+    data = data.replace(b"reticent-state", b"tacit-state")
+    path = tmp_path / "total.state"
+    path.write_bytes(data)
+    words = r"saved by Tacit, the former name of this project.*continue it with the version that wrote it"
+    with pytest.raises(ValueError, match=words):
+        reticent.load_state(path)
+    with pytest.raises(ValueError, match=words):
+        files.loads(data)
+    total = sums.Tree(2, 100, budget=reticent.Budget(1.0, 1e-6), seed=0)
+    with pytest.raises(ValueError, match=words):
+        reticent.committed(total, path)
+    assert path.read_bytes() == data
+    assert not path.with_name("total.state.key").exists()
 
 
 def test_another_format_is_refused(monkeypatch):

@@ -212,3 +212,42 @@ def test_predicting_imports_nothing_slow(
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+CHANGED = {
+    "epsilon": 0.01,
+    "delta": 1e-9,
+    "neighbours": "replace",
+    "feature_norm": 0.125,
+    "horizon": 7,
+    "window": 3,
+    "max_records": 9,
+    "min_gap": 3,
+    "random_state": 5,
+    "fit_intercept": False,
+}
+
+
+@pytest.mark.parametrize("kind", ["Private", "Online"])
+def test_a_model_states_its_fit_whatever_the_parameters_are_now(
+    schema: Schema, records: dict[str, object], kind: str
+) -> None:
+    encoder = Encoder(schema)
+    estimator, found = fitted(encoder, records, kind)
+    before = Model.from_estimator(estimator, encoder, records=COUNT)
+    assert before.how["epsilon"] == 8.0
+    assert before.feature_norm == encoder.largest_norm
+    known = estimator.get_params()
+    estimator.set_params(**{name: new for name, new in CHANGED.items() if name in known})
+    after = Model.from_estimator(estimator, encoder, records=COUNT)
+    assert after.to_dict() == before.to_dict()
+    assert after.predict(found.X).tolist() == before.predict(found.X).tolist()
+    shared = Model.from_estimator(estimator.release(), encoder, records=COUNT)
+    assert shared.to_dict() == before.to_dict()
+
+
+def test_a_model_of_the_former_name_is_refused_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps({"format": "tacit-model", "version": 1}))
+    with pytest.raises(TableError, match=r"a model of Tacit, the former name.*or learn again"):
+        Model.load(path)

@@ -29,9 +29,7 @@ def values_of(values: Any) -> tuple[float, float] | None:
 
 
 def budget_of(budget: Any, private: Any) -> Budget | None:
-    if not isinstance(private, bool):
-        raise TypeError(f"private must be True or False, got {private!r}")
-    if not private:
+    if not checks.flag(private, "private"):
         if budget is not None:
             raise ValueError(
                 "private=False spends no budget; leave out budget, or leave out private=False"

@@ -25,6 +25,7 @@ from reticent.state.files import File
 FORMAT = "reticent-learn"
 VERSION = 2
 NAME = "state.reticent"
+_FORMER = "state.tacit"
 
 
 @contextlib.contextmanager
@@ -51,6 +52,7 @@ def save(folder: Path, data: dict[str, Any]) -> None:
 def load(folder: Path) -> dict[str, Any]:
     """Read the state of a stopped run."""
     path = folder / NAME
+    refuse_former(folder)
     if not path.exists():
         raise Refused(f"there is nothing to resume in {folder}: it has no {NAME}")
     try:
@@ -60,6 +62,16 @@ def load(folder: Path) -> dict[str, Any]:
     if data.get("format") != FORMAT or data.get("version") != VERSION:
         raise Refused(f"{path} was not written by this version of `reticent learn`")
     return data
+
+
+def refuse_former(folder: Path) -> None:
+    """Refuse a folder with the state of a run of Tacit, which must be neither resumed nor overlooked."""
+    if (folder / _FORMER).exists():
+        raise Refused(
+            f"{folder / _FORMER} is the state of a run of Tacit, the former name of this project; resume it with the "
+            "version that wrote it, or choose another --out for a new run, which spends a second budget if the records "
+            "are the same"
+        )
 
 
 def forget(folder: Path) -> None:

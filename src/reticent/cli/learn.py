@@ -95,6 +95,7 @@ def _begin(options: LearnOptions, encoder: Encoder, console: Console) -> int:
 
 
 def _check_folder(options: LearnOptions) -> None:
+    checkpoint.refuse_former(options.out)
     there = [name for name in (checkpoint.NAME, MODEL) if (options.out / name).exists()]
     if there and not options.overwrite:
         raise Refused(

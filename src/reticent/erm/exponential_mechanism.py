@@ -18,9 +18,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from mpmath import MPIntervalContext
 
 from reticent import checks
 from reticent.checks import FloatArray
+from reticent.erm import interval_loss
 from reticent.erm.fit import Fit
 from reticent.erm.log_concave import Sampler, largest_exponent
 from reticent.erm.problem import OfflineProblem, label_range, reach
@@ -145,6 +147,7 @@ def _plan(problem: OfflineProblem, set: Any, version: str, sampler: str, net: An
     checks.choice(sampler, "sampler", SAMPLERS)
     chain_steps = checks.integer(chain_steps, "chain_steps", low=1)
     need_linear_model(problem, NAME)
+    _need_proved(problem)
     problem = bounded(problem, set, NAME, projects=False)
     if not math.isfinite(problem.set.diameter):
         raise ValueError(f"{NAME} needs a bounded set, got {problem.set!r}; use sets.Box or L2Ball")
@@ -189,6 +192,23 @@ def _plan(problem: OfflineProblem, set: Any, version: str, sampler: str, net: An
     )
 
 
+def _need_proved(problem: OfflineProblem) -> None:
+    """Refuse a loss whose values are not known to be rounded as little as the sampler and the sensitivity allow for."""
+    kind, params = problem.linear.kernel
+    try:
+        interval_loss.phi(MPIntervalContext(), kind, params, 0, label_range(problem.linear)[1])
+    except ValueError:
+        raise ValueError(
+            f"{NAME} needs an interval form of the loss, which bounds the rounding of its values, and there is none "
+            f"for {problem.loss!r}, loss number {kind}; add it to erm/interval_loss.py, or use "
+            "erm.objective_perturbation"
+        ) from None
+
+
+_LEAST_AT_LABEL = (kernels.SQUARED, kernels.HUBER, kernels.QUANTILE)
+"""Losses phi(z, y) that are smallest where z = y."""
+
+
 def spread(problem: OfflineProblem, points: FloatArray | None = None) -> float:
     """The range of one record's loss over the set, or over the points of a net."""
     diameter = float(problem.set.diameter)
@@ -202,12 +222,15 @@ def spread(problem: OfflineProblem, points: FloatArray | None = None) -> float:
     by_value = largest = 0.0
     for label in label_range(problem.linear):
         ends = [kernels.phi(kind)(params, end, label) for end in (-z, z)]
-        # phi is convex: the maximum is at an end, the minimum at an end or at a label within the interval
-        inner = [kernels.phi(kind)(params, min(max(label, -z), z), label)]
+        # phi is convex, so the maximum is at an end; where the minimum is, each family knows
         if kind in kernels.MARGIN:
             inner = ends
-        if kind == kernels.POISSON:
+        elif kind in _LEAST_AT_LABEL:
+            inner = [kernels.phi(kind)(params, min(max(label, -z), z), label)]
+        elif kind == kernels.POISSON:
             inner = [0.0]
+        else:
+            return by_slope
         by_value = max(by_value, max(ends) - min(ends + inner))
         largest = max(largest, *map(abs, ends + inner))
     # both values are rounded by a few units in the last place, however close they are

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,29 +20,12 @@ from reticent import checks
 from reticent.checks import FloatArray
 from reticent.erm.passes import surveyed
 from reticent.erm.problem import IGNORANCE, Groups, OfflineProblem, default_radius, label_range
-from reticent.losses import (
-    CappedLogistic,
-    ClipCounts,
-    GeneralizedLinear,
-    Hinge,
-    Huber,
-    Logistic,
-    Loss,
-    Poisson,
-    Quantile,
-    SmoothHinge,
-    Squared,
-    records,
-)
+from reticent.losses import ClipCounts, GeneralizedLinear, Loss, records
 from reticent.privacy import Budget, prescribed
 from reticent.sets import L2Ball, WholeSpace
 from reticent.solve.blocks import UNLIMITED, ByEntries, Form, InMemory, Meaning, Records
 
 PRECISIONS = ("lattice", "float")
-_PLAIN = (
-    Logistic, CappedLogistic, Squared, Hinge, SmoothHinge, Huber, Quantile, Poisson,
-)  # fmt: skip
-"""Losses whose preparation of records looks at labels only, not at rows; a user's own loss may do otherwise."""
 LEAST_NORM = 2.0**-300
 """Squares of smaller features underflow, so a record could not be clipped to a smaller norm."""
 
@@ -124,14 +107,18 @@ def _table(loss: Loss, X: Any, y: Any, by_entries: bool) -> tuple[Records, ClipC
     """The records in the form that solvers read, and how many were clipped."""
     if isinstance(X, Records):
         return _checked_records(loss, X, y, by_entries)
-    if type(loss) in _PLAIN and not by_entries:
-        return _as_it_is(loss, X, y)  # type: ignore[arg-type]
+    if _reads_plainly(loss) and not by_entries:
+        return _as_it_is(loss, X, y)
     A, labels, clipped = (_prepare_entries if by_entries else type(loss).prepare)(loss, X, y)
     A, labels, clipped = _own(loss, A, labels, clipped, by_entries)
     length = UNLIMITED
     if isinstance(loss, GeneralizedLinear) and not by_entries:
         length = loss.feature_norm
     return InMemory(A, labels, form=Form(length=length), fits=True), clipped
+
+
+def _reads_plainly(loss: Any) -> TypeGuard[GeneralizedLinear]:
+    return isinstance(loss, GeneralizedLinear) and loss.prepares_apart
 
 
 def _weighted(table: Records, factors: FloatArray | None) -> Records:
@@ -160,10 +147,10 @@ def _checked_records(
     loss: Loss, X: Records, y: Any, by_entries: bool
 ) -> tuple[Records, ClipCounts]:
     """Read records in blocks once from end to end before anything is spent."""
-    if not isinstance(loss, _PLAIN) or (by_entries and not isinstance(X, ByEntries)):
+    if not _reads_plainly(loss) or (by_entries and not isinstance(X, ByEntries)):
         raise TypeError(
-            "records in blocks need a generalised linear loss of this package and clipping by rows, got "
-            f"{loss!r}; read them into memory"
+            "records in blocks need a generalised linear loss with the usual preparation of records, and clipping by "
+            f"rows, got {loss!r}; read them into memory"
         )
     if by_entries and not loss.feature_norm >= 1.0:
         raise ValueError(

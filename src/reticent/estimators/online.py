@@ -66,6 +66,20 @@ class OnlineEstimator(FittedEstimator, ABC):
         found = None if self._found is None else Found.from_dict(self._found).units
         return Units(self._norm) if found is None else found
 
+    @property
+    def _fitted_with(self) -> dict[str, Any]:
+        """The parameters that a description of the fit states, as they were when its stream began."""
+        plan = StreamPlan.from_dict(self._shape)
+        rule = plan.participation
+        persons = {} if rule is None else {"max_records": rule.max_records, "min_gap": rule.min_gap}
+        found = None if self._found is None else Found.from_dict(self._found).units
+        private = plan.first is not None and plan.first.features
+        if private or (found is not None and found.first is None):  # not merely centred and scaled
+            norm: float | str = parameters.PRIVATE
+        else:
+            norm = plan.feature_norm
+        return {**vars(plan.budget), **persons, "horizon": plan.horizon, "feature_norm": norm}
+
     # What a subclass provides
 
     @abstractmethod
@@ -73,8 +87,8 @@ class OnlineEstimator(FittedEstimator, ABC):
         """Number of classes; None if labels are numbers."""
 
     @abstractmethod
-    def _encode(self, y: Any) -> tuple[FloatArray, int]:
-        """Labels in the learner's encoding, and how many were clipped."""
+    def _encode(self, y: Any, fresh: bool) -> tuple[FloatArray, int]:
+        """Labels in the learner's encoding, and how many were clipped; unless ``fresh``, as for earlier records."""
 
     @abstractmethod
     def _publish(self, stream: Stream) -> None:
@@ -83,7 +97,7 @@ class OnlineEstimator(FittedEstimator, ABC):
     # Learning
 
     def _learn(self, X: Any, y: Any, *, fresh: bool, whole: bool, person: Any = None) -> Self:
-        labels, beyond = self._encode(y)
+        labels, beyond = self._encode(y, fresh)
         if fresh:
             self._past = None
         stream = None if fresh else self._stream

@@ -213,15 +213,23 @@ class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
         return 0.5 * high - 0.5 * low
 
     def _declare(self) -> None:
-        self._encode([])
+        self._encode([], fresh=True)
 
-    def _encode(self, y: Any) -> tuple[FloatArray, int]:
-        if parameters.OR_PRIVATE["label_bounds"](self.label_bounds, "label_bounds") != PRIVATE:
-            return self._to_unit(y)
-        return np.asarray(y, dtype=np.float64), 0
+    def _encode(self, y: Any, fresh: bool) -> tuple[FloatArray, int]:
+        stated = parameters.OR_PRIVATE["label_bounds"](self.label_bounds, "label_bounds")
+        if stated == PRIVATE if fresh else self._finds_labels:
+            return np.asarray(y, dtype=np.float64), 0
+        # what was learnt so far is in units of the bounds of the first records
+        return self._to_unit(y, None if fresh else self._bounds)
+
+    @property
+    def _finds_labels(self) -> bool:
+        """Whether this stream, or the one that it started from, finds the bounds of the labels."""
+        first, found = self._shape["first"], self._found
+        return bool(first and first["labels"]) or bool(found and found["labels"])
 
     def _publish(self, stream: Stream) -> None:
-        if self.label_bounds == PRIVATE:
+        if self._finds_labels:
             self._label_bounds(None if stream.found is None else stream.found.labels)
         coefficients, intercepts = stream.line
         self._set_line(coefficients[0], intercepts[0])

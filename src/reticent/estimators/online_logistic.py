@@ -254,7 +254,7 @@ class OnlineLogisticRegression(Classes, ClassifierMixin, OnlineEstimator):
     def _classes(self) -> int | None:
         return len(self.classes_)
 
-    def _encode(self, y: Any) -> tuple[FloatArray, int]:
+    def _encode(self, y: Any, fresh: bool) -> tuple[FloatArray, int]:
         number = self._numbers(y)
         labels = number.astype(np.float64)
         return (2.0 * labels - 1.0 if len(self.classes_) == 2 else labels), 0

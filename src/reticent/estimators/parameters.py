@@ -108,12 +108,6 @@ def _anything(value: Any, name: str) -> Any:
     return value
 
 
-def _truth(value: Any, name: str) -> bool:
-    if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be True or False, got {value!r}")
-    return bool(value)
-
-
 def _bounds(value: Any, name: str) -> tuple[float, float]:
     try:
         low, high = value
@@ -172,7 +166,7 @@ CHECKS: Mapping[str, Check] = {
     "label_bounds": _bounds,
     "scaling": partial(checks.choice, allowed=("auto", "none")),
     "classes": _labels,
-    "fit_intercept": _truth,
+    "fit_intercept": checks.flag,
     "intercept_scaling": _positive,
     "influence": partial(checks.number, low=0.0, high=1.0, open_low=True),
     "ridge": _or_none(partial(checks.number, low=0.0)),

@@ -59,6 +59,7 @@ _TRIES = 40
 """Number of rehearsals after which a budget is taken to be too small."""
 _OPTIONAL = ("_errors", "_moments", "_constant_feature")
 """What some fits release beside the coefficients."""
+_STATED = ("epsilon", "delta", "neighbours", "feature_norm", "max_records")
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,8 @@ class PrivateEstimator(FittedEstimator, ABC):
     scaling_: str
     _protected: int
     """How many records were learnt from, or persons where these are protected; public."""
+    _fitted_with: dict[str, Any]
+    """The parameters that a description of the fit states, as they were when it was made."""
     _solvers: ClassVar[tuple[str, ...]]
     """What ``solver`` may be."""
     _bends = True
@@ -405,6 +408,7 @@ class PrivateEstimator(FittedEstimator, ABC):
             made = changed(whole, releases=beside + made.releases)
         self.guarantee_ = made
         self._protected = table.public
+        self._fitted_with = {name: getattr(self, name) for name in _STATED}
         self.settings_ = dict(fit.trace.settings)
         return np.atleast_2d(np.asarray(fit.point))
 

@@ -116,6 +116,14 @@ class GeneralizedLinear(Loss):
     @abstractmethod
     def _prepare_labels(self, y: Any, A: Any) -> tuple[FloatArray, int]: ...
 
+    @property
+    def prepares_apart(self) -> bool:
+        """Whether rows are only clipped to `feature_norm`, and labels are prepared without looking at them.
+
+        Offline solvers then take records in blocks, wherever they are stored, and do not copy rows.
+        """
+        return False
+
     def _labels(self, y: Any, A: Any) -> FloatArray:
         return records.labels(y, A.shape[0])
 
@@ -283,16 +291,34 @@ def _row(a: Any) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class _Classification(GeneralizedLinear):
+class _Labelled(GeneralizedLinear):
+    @abstractmethod
+    def _clip_labels(self, y: FloatArray) -> tuple[FloatArray, int]:
+        """Labels within the loss's bounds, and how many were beyond them."""
+
     def _prepare_labels(self, y: Any, A: Any) -> tuple[FloatArray, int]:
-        return records.signs(records.labels(y, A.shape[0])), 0
+        return self._clip_labels(records.labels(y, A.shape[0]))
+
+    @property
+    def prepares_apart(self) -> bool:
+        own = type(self)  # a subclass may prepare records in a way of its own
+        return (
+            own.prepare is GeneralizedLinear.prepare
+            and own._prepare_labels is _Labelled._prepare_labels
+        )
+
+
+@dataclass(frozen=True)
+class _Classification(_Labelled):
+    def _clip_labels(self, y: FloatArray) -> tuple[FloatArray, int]:
+        return records.signs(y), 0
 
     def _sample_labels(self, rng: np.random.Generator, A: FloatArray) -> FloatArray:
         return rng.choice((-1.0, 1.0), size=len(A))
 
 
 @dataclass(frozen=True)
-class _Regression(GeneralizedLinear):
+class _Regression(_Labelled):
     _: KW_ONLY
     label_bounds: tuple[float, float] = (-1.0, 1.0)
 
@@ -312,8 +338,8 @@ class _Regression(GeneralizedLinear):
     def _largest_label(self) -> float:
         return max(abs(bound) for bound in self.label_bounds)
 
-    def _prepare_labels(self, y: Any, A: Any) -> tuple[FloatArray, int]:
-        return records.clip_labels(records.labels(y, A.shape[0]), *self.label_bounds)
+    def _clip_labels(self, y: FloatArray) -> tuple[FloatArray, int]:
+        return records.clip_labels(y, *self.label_bounds)
 
     def _sample_labels(self, rng: np.random.Generator, A: FloatArray) -> FloatArray:
         low, high = self.label_bounds

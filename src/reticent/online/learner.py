@@ -358,7 +358,8 @@ class Learner(TotalLearner):
 
     def _kernel_of_set(self) -> Any:
         kernel = self.set.kernel
-        if kernel is not None and self.rule.kernel != k.PROJECTION and kernel[0] not in LOCAL_KINDS:
+        is_local = self.rule.kernel in (k.LOCAL_LINEAR, k.LOCAL_LINEAR_FIXED)
+        if kernel is not None and is_local and kernel[0] not in LOCAL_KINDS:
             return None
         return kernel
 

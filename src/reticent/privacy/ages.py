@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent.checks import FloatArray, integer, number
+from reticent.checks import FloatArray, integer, items, number
 from reticent.privacy.compose import compose, parallel
 from reticent.privacy.curves import Curve, Gaussian, NoPrivacy, from_dict
 from reticent.privacy.participation import ONE_RECORD, Participation
@@ -43,7 +43,8 @@ class Stepwise(Ages):
     Parameters
     ----------
     steps : sequence of (int, Curve)
-        Pairs of an age and the cost from that age on, with increasing ages; the first age must be 1.
+        Pairs of an age and the cost from that age on, with increasing ages, of which the first must be 1, and with
+        costs that do not fall.
 
     Examples
     --------
@@ -56,11 +57,18 @@ class Stepwise(Ages):
     steps: tuple[tuple[int, Curve], ...]
 
     def __init__(self, steps: Sequence[tuple[int, Curve]]) -> None:
-        kept = tuple((integer(age, "age", low=1), curve) for age, curve in steps)
+        kept = tuple(_step(pair) for pair in items(steps, "steps", "pairs (age, curve)"))
         if not kept or kept[0][0] != 1 or any(a[0] >= b[0] for a, b in pairwise(kept)):
             raise ValueError(
                 f"the ages of steps must increase and start at 1, got {[age for age, _ in kept]}"
             )
+        for (early, more), (late, less) in pairwise(kept):
+            # the worst of two curves is the first alone only if that one provably costs at least as much
+            if more != less and parallel(more, less) == more:
+                raise ValueError(
+                    f"the costs of steps must not fall with age, got {more} at age {early} and {less} at age "
+                    f"{late}: what is known about a record never becomes less; give age {late} the larger cost"
+                )
         object.__setattr__(self, "steps", kept)
 
     def at(self, age: int) -> Curve:
@@ -69,6 +77,20 @@ class Stepwise(Ages):
 
     def to_dict(self) -> dict[str, Any]:
         return {"steps": [[age, curve.to_dict()] for age, curve in self.steps]}
+
+
+def _step(pair: Any) -> tuple[int, Curve]:
+    try:
+        age, curve = pair
+    except (TypeError, ValueError):
+        raise TypeError(f"steps must hold pairs (age, curve), got {pair!r}") from None
+    return integer(age, "an age of steps", low=1), _curve(curve, "steps")
+
+
+def _curve(value: Any, name: str) -> Curve:
+    if not isinstance(value, Curve):
+        raise TypeError(f"{name} must hold privacy curves such as Gaussian(mu), got {value!r}")
+    return value
 
 
 Part = tuple[Curve, int, Ages | None]
@@ -95,6 +117,16 @@ class OnDisjointRecords(Ages):
 
     promises: tuple[tuple[Part, ...], ...]
 
+    def __post_init__(self) -> None:
+        kept = items(self.promises, "promises", "guarantees, each a sequence of releases")
+        if not kept:
+            raise ValueError("promises must hold at least one guarantee, got none")
+        kept = tuple(
+            tuple(_part(part) for part in items(promise, "each of promises", "releases"))
+            for promise in kept
+        )
+        object.__setattr__(self, "promises", kept)
+
     def at(self, age: int) -> Curve:
         age = integer(age, "age", low=1)
         return parallel(
@@ -119,6 +151,22 @@ class OnDisjointRecords(Ages):
         }
 
 
+def _part(part: Any) -> Part:
+    try:
+        curve, count, ages = part
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"promises must hold releases (curve, count, ages or None), got {part!r}"
+        ) from None
+    if ages is not None and not isinstance(ages, Ages):
+        raise TypeError(f"ages must be an Ages object such as Filtered(...), got {ages!r}")
+    return _curve(curve, "promises"), integer(count, "count", low=0), ages
+
+
+_LEAST, _MOST = 1e-100, 1e100
+"""Range of what a :class:`Decay` is made of, so that no product of two of them is 0 or infinite."""
+
+
 @dataclass(frozen=True)
 class Decay:
     """Positive coefficients that decrease with the lag k: ``c_k = limit + sum_j weights_j (1 - gaps_j)^k``.
@@ -126,11 +174,11 @@ class Decay:
     Parameters
     ----------
     limit : float
-        Limit of the coefficients as the lag grows, 0 or more.
+        Limit of the coefficients as the lag grows: 0, or in [1e-100, 1e100].
     weights : tuple of float
-        Weights of the geometric terms, each positive.
+        Weights of the geometric terms, each in [1e-100, 1e100]; at least one if the limit is 0.
     gaps : tuple of float
-        One minus the ratio of each geometric term, in (0, 1); as many as there are weights.
+        One minus the ratio of each geometric term, in [1e-100, 1); as many as there are weights.
 
     Examples
     --------
@@ -144,17 +192,28 @@ class Decay:
     gaps: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "limit", number(self.limit, "limit", low=0.0))
-        for name, high in (("weights", math.inf), ("gaps", 1.0)):
+        limit = number(self.limit, "limit", low=0.0, high=_MOST)
+        if 0.0 < limit < _LEAST:
+            raise ValueError(
+                f"limit must be 0 or at least {_LEAST:g}, got {limit}: its square would be lost; use 0 for "
+                "coefficients that vanish"
+            )
+        object.__setattr__(self, "limit", limit)
+        for name, high in (("weights", _MOST), ("gaps", 1.0)):
             values = tuple(
-                number(value, name, low=0.0, high=high, open_low=True)
-                for value in getattr(self, name)
+                number(value, f"each of {name}", low=_LEAST, high=high, open_high=name == "gaps")
+                for value in items(getattr(self, name), name, "numbers")
             )
             object.__setattr__(self, name, values)
         if len(self.weights) != len(self.gaps):
             raise ValueError(
                 "weights and gaps must have the same length, "
                 f"got weights={self.weights} and gaps={self.gaps}"
+            )
+        if limit == 0.0 and not self.weights:
+            raise ValueError(
+                "limit must be above 0 if there are no weights, got 0.0: all coefficients would be 0, as if a "
+                "record left no trace; give a limit, or weights and gaps"
             )
 
     def sum(self, lags: float, participation: Participation = ONE_RECORD) -> float:
@@ -230,7 +289,7 @@ class Decay:
 
 def _powers(gap: float, terms: FloatArray) -> FloatArray:
     """``1 + r + ... + r^(terms - 1)`` for ``r = 1 - gap``."""
-    if gap == 1.0:
+    if gap == 1.0:  # reached by rounding, where the product of two ratios is below 2^-53
         return np.minimum(terms, 1.0)
     return terms if gap == 0.0 else -np.expm1(terms * math.log1p(-gap)) / gap
 
@@ -274,8 +333,16 @@ class Filtered(Ages):
     participation: Participation = ONE_RECORD
 
     def __post_init__(self) -> None:
+        if not isinstance(self.decay, Decay):
+            raise TypeError(f"decay must be a Decay(limit, weights, gaps), got {self.decay!r}")
+        if not isinstance(self.participation, Participation):
+            raise TypeError(
+                "participation must be a Participation(max_records, min_gap), "
+                f"got {self.participation!r}"
+            )
         for name in ("reach", "slack"):
-            object.__setattr__(self, name, number(getattr(self, name), name, low=0.0))
+            value = number(getattr(self, name), name, low=0.0, high=_MOST)
+            object.__setattr__(self, name, value)
         if self.last is not None:
             object.__setattr__(self, "last", integer(self.last, "last", low=1))
         costly = Participation(self.participation.max_records, self.participation.min_gap)

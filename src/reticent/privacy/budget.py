@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from reticent.checks import choice, integer, number
+from reticent.checks import choice, integer, items, number
 from reticent.privacy import gaussian
 from reticent.privacy.errors import LooseBudgetWarning
 
@@ -31,6 +31,8 @@ _RELATION = {
 Fade = tuple[tuple[int, float], ...]
 T = TypeVar("T")
 _LARGE_DELTA = 0.01
+LARGEST_EPSILON = 1e15
+"""Largest epsilon of a budget, far beyond any protection; the exact formulas lose their digits near 1e30."""
 OLDEST = 2**40
 """Largest age for which guarantees are computed, and longest stream without a horizon."""
 
@@ -60,10 +62,18 @@ class Scope:
         choice(self.neighbours, "neighbours", NEIGHBOURS)
         choice(self.unit, "unit", UNITS)
         if self.window is not None:
-            object.__setattr__(self, "window", integer(self.window, "window", low=1))
-        object.__setattr__(
-            self, "ages", tuple(integer(age, "age", low=1, high=OLDEST) for age in self.ages)
+            window = integer(self.window, "window", low=1, high=OLDEST)
+            object.__setattr__(self, "window", window)
+        ages = tuple(
+            integer(age, "each of ages", low=1, high=OLDEST)
+            for age in items(self.ages, "ages", "whole numbers")
         )
+        if any(early >= late for early, late in pairwise(ages)):
+            raise ValueError(
+                f"ages must increase, got {ages}: the last one is what a guarantee answers for; "
+                f"use {tuple(sorted(set(ages)))}"
+            )
+        object.__setattr__(self, "ages", ages)
         if self.window is not None and self.ages:
             raise ValueError(
                 f"window={self.window} and fade (ages {self.ages}) cannot be combined; "
@@ -138,7 +148,7 @@ def profile_of(fade: Any, epsilon: float, delta: float) -> Fade | None:
     pairs = tuple(
         (
             integer(age, "an age of fade", low=1, high=OLDEST),
-            number(value, "an epsilon of fade", low=0.0, open_low=True),
+            number(value, "an epsilon of fade", low=0.0, high=LARGEST_EPSILON, open_low=True),
         )
         for age, value in items
     )
@@ -175,7 +185,7 @@ class Budget:
     Parameters
     ----------
     epsilon : float
-        Privacy parameter epsilon, finite and above 0. Smaller is more private.
+        Privacy parameter epsilon, above 0 and at most 1e15. Smaller is more private.
     delta : float
         Privacy parameter delta, in [0, 1); the default, 0, asks for pure differential privacy. Choose it well below one
         over the number of people; above 0.01 there is a `LooseBudgetWarning`.
@@ -225,7 +235,7 @@ class Budget:
     fade: Fade | None = None
 
     def __post_init__(self) -> None:
-        epsilon = number(self.epsilon, "epsilon", low=0.0, open_low=True)
+        epsilon = number(self.epsilon, "epsilon", low=0.0, high=LARGEST_EPSILON, open_low=True)
         delta = number(self.delta, "delta", low=0.0, high=1.0, open_high=True)
         if delta > _LARGE_DELTA:
             warnings.warn(

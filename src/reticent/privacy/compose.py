@@ -199,6 +199,11 @@ class Composed(Curve):
     parts: Parts
     kind: ClassVar[str] = "composed"
 
+    def __post_init__(self) -> None:
+        for curve, count in self.parts:
+            _checked(curve, "parts")
+            integer(count, "each count of parts", low=1)
+
     @functools.cached_property
     def pure(self) -> float | None:
         return _added((curve.pure, count) for curve, count in self.parts)
@@ -346,6 +351,12 @@ class Worst(Curve):
     options: tuple[Curve, ...]
     kind: ClassVar[str] = "worst"
 
+    def __post_init__(self) -> None:
+        if not self.options:
+            raise ValueError("options must hold at least one curve, got none; use parallel()")
+        for curve in self.options:
+            _checked(curve, "options")
+
     @property
     def pure(self) -> float | None:
         return _largest([curve.pure for curve in self.options])
@@ -377,6 +388,11 @@ class Worst(Curve):
     @classmethod
     def _from_dict(cls, data: dict[str, Any]) -> Curve:
         return parallel(*(from_dict(curve) for curve in data["options"]))
+
+
+def _checked(curve: Any, name: str) -> None:
+    if not isinstance(curve, Curve):
+        raise TypeError(f"{name} must hold privacy curves such as Gaussian(mu), got {curve!r}")
 
 
 def _is_profile(curve: Curve) -> bool:

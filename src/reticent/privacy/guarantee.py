@@ -15,7 +15,7 @@ from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 from reticent import html_tables
-from reticent.checks import integer, number
+from reticent.checks import flag, integer, items, number
 from reticent.privacy.ages import Ages, OnDisjointRecords, ages_from_dict
 from reticent.privacy.budget import OLDEST, Budget, Scope, few, plain
 from reticent.privacy.compose import Composed, Worst, compose, parallel
@@ -177,11 +177,15 @@ class Guarantee:
                  window: int | None = None, seeded: bool = False, lattice: bool = True,
                  caveats: Iterable[str] = (), ages: Iterable[int] = (),
                  unit: str = "record", asked: float | None = None) -> None:  # fmt: skip
-        kept = tuple([releases] if isinstance(releases, Release) else releases)
+        kept = (
+            (releases,)
+            if isinstance(releases, Release)
+            else items(releases, "releases", "Release records")
+        )
         for release in kept:
             if not isinstance(release, Release):
                 raise TypeError(f"releases must hold Release records, got {release!r}")
-        scope = Scope(neighbours, window, tuple(ages), unit)
+        scope = Scope(neighbours, window, ages, unit)  # type: ignore[arg-type]
         for curve in _walk(release.curve for release in kept):
             declared = getattr(curve, "neighbours", neighbours)
             if declared != neighbours:
@@ -192,8 +196,8 @@ class Guarantee:
         object.__setattr__(self, "releases", kept)
         for name in ("neighbours", "window", "ages", "unit"):
             object.__setattr__(self, name, getattr(scope, name))
-        object.__setattr__(self, "seeded", bool(seeded))
-        object.__setattr__(self, "lattice", bool(lattice))
+        object.__setattr__(self, "seeded", flag(seeded, "seeded"))
+        object.__setattr__(self, "lattice", flag(lattice, "lattice"))
         object.__setattr__(self, "caveats", _lines(caveats, "caveats"))
         if asked is not None:
             asked = number(asked, "asked", low=0.0, high=1.0, open_high=True)

@@ -132,6 +132,12 @@ class LedgerFile:
                 stored = json.loads(about["terms"])
             except (KeyError, ValueError):
                 raise self._damaged("its terms cannot be read") from None
+            if set(stored) != set(terms):
+                raise ValueError(
+                    f"the ledger {self.path!r} was written by an earlier version (of Reticent, or of Tacit, its former "
+                    "name) and cannot be continued here. What it recorded stays spent: open it with the version that "
+                    "wrote it, or a new ledger at another path, for no more than what this one has left"
+                )
             if stored != terms:
                 raise ValueError(
                     f"the ledger {self.path!r} was opened for {_words(stored)}, not for "

@@ -36,7 +36,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import log_ndtr
 
-from reticent.checks import FloatArray, choice, integer, number
+from reticent.checks import FloatArray, choice, flag, integer, number
 from reticent.privacy import gaussian
 from reticent.privacy.budget import NEIGHBOURS
 from reticent.privacy.curves import Curve, delta_from, epsilon_from, smallest_epsilon
@@ -85,9 +85,9 @@ class ObjectivePerturbation(Curve):
         object.__setattr__(self, "mu", number(self.mu, "mu", low=0.0, open_low=True))
         object.__setattr__(self, "log_determinant", c)
         object.__setattr__(self, "neighbours", choice(self.neighbours, "neighbours", NEIGHBOURS))
-        object.__setattr__(self, "one_sided", bool(self.one_sided))
+        object.__setattr__(self, "one_sided", flag(self.one_sided, "one_sided"))
         object.__setattr__(self, "count", integer(self.count, "count", low=1))
-        object.__setattr__(self, "persons", bool(self.persons))
+        object.__setattr__(self, "persons", flag(self.persons, "persons"))
         if self.persons and self.one_sided:
             raise ValueError(
                 "one_sided must be False for persons, got True: where several records act together, "

@@ -34,6 +34,7 @@ except ImportError:  # pragma: no cover - not on Windows, where two savers are n
 FORMAT = 2
 _MAGIC = b"reticent-state\n"
 _SEALED = b"reticent-sealed\n"
+_FORMER = b"tacit-state\n"  # before the project was renamed
 _KEY = 32
 _NAME = 16  # bytes of a key's hash, by which a state file says which key opens it
 _SLOTS = (
@@ -76,6 +77,15 @@ def _join(value: Any, buffers: list[bytes]) -> Any:
     return [_join(item, buffers) for item in value] if isinstance(value, list) else value
 
 
+def _refuse_former(head: bytes, what: str) -> None:
+    """Refuse what begins like a state of the project under its former name."""
+    if head.startswith(_FORMER):
+        raise ValueError(
+            f"{what} was saved by Tacit, the former name of this project, and cannot be continued here; continue it "
+            "with the version that wrote it, or start anew, which spends another budget"
+        )
+
+
 def dumps(state: dict[str, Any]) -> bytes:
     """A state as bytes, not encrypted: a JSON header and raw arrays.
 
@@ -93,6 +103,7 @@ def loads(data: bytes) -> dict[str, Any]:
     """The inverse of :func:`dumps`; raises ValueError for data that are damaged or of another kind."""
     start = len(_MAGIC)
     body = data[start + 32 :]
+    _refuse_former(data, "this state")
     if not data.startswith(_MAGIC):
         raise ValueError("this is not a saved Reticent state: it does not begin with its signature")
     if hashlib.sha256(body).digest() != data[start : start + 32]:
@@ -185,7 +196,14 @@ class File:
 
     def load(self) -> dict[str, Any]:
         """Read the state; warn if other users could read it or its key."""
-        os.stat(self.path)
+        with open(self.path, "rb") as file:
+            head = file.read(len(_MAGIC))
+        _refuse_former(head, str(self.path))
+        if head == _MAGIC:  # from before there were keys
+            raise ValueError(
+                f"{self.path} was saved by an earlier version of Reticent and cannot be read by this version; "
+                "continue it with the version that wrote it"
+            )
         with self._keys(create=False) as (keys, writable):
             for path in (self.path, self.key_path):
                 if os.stat(path).st_mode & 0o077:
@@ -194,11 +212,6 @@ class File:
                         stacklevel=3,
                     )
             data = self.path.read_bytes()
-            if data.startswith(_MAGIC):
-                raise ValueError(
-                    f"{self.path} was saved by an earlier version of Reticent and cannot be read by this version; "
-                    "continue it with the version that wrote it"
-                )
             if not data.startswith(_SEALED):
                 raise ValueError(
                     f"{self.path} is not a saved Reticent state: it does not begin with its signature"
@@ -240,7 +253,7 @@ class File:
                 raise
             raise ValueError(
                 f"the key of this state is missing: {self.key_path} does not exist. Restore it: a state cannot be "
-                "read without its key, and a state of an earlier version cannot be read at all"
+                "read without its key"
             ) from None
         except (PermissionError, OSError):
             if create:

@@ -32,9 +32,9 @@ from reticent.privacy.ages import Filtered
 from reticent.privacy.budget import OLDEST
 from reticent.privacy.participation import Participation
 from reticent.sums import scales
-from reticent.sums.mechanism import Mechanism
+from reticent.sums.mechanism import Mechanism, optional
 from reticent.sums.running import RunningTotal
-from reticent.sums.toeplitz import Toeplitz
+from reticent.sums.toeplitz import MOST_BUFFERS, Toeplitz
 from reticent.sums.toeplitz_search import toeplitz
 
 # An innovation or a buffer exceeds this many standard deviations with probability below 1e-347; otherwise the
@@ -153,10 +153,15 @@ class CorrelatedMechanism(Mechanism):
     fades = True
 
     def __post_init__(self) -> None:
-        buffers = self.buffers
+        if self.filter is not None and not isinstance(self.filter, Toeplitz):
+            raise TypeError(
+                "filter must be a sums.toeplitz.Toeplitz, or None for the best one that is known; "
+                f"got {self.filter!r}"
+            )
         self._keep(
+            horizon=optional(checks.integer, self.horizon, "horizon", low=1, high=OLDEST),
             objective=checks.choice(self.objective, "objective", ("max", "mean")),
-            buffers=None if buffers is None else checks.integer(buffers, "buffers", low=1),
+            buffers=optional(checks.integer, self.buffers, "buffers", low=1, high=MOST_BUFFERS),
             longest=checks.integer(self.longest, "longest", low=2**9, high=OLDEST),
         )
         super().__post_init__()

@@ -37,6 +37,7 @@ _BLOCK = (
 _EXACT = 2.0**60  # bound on a total in whole steps
 _CARRIED = 2.0**50  # the same for a total whose high part is moved away between blocks
 _FIRST_EPOCH = 256
+_MOST = 2**62  # largest dimension and longest horizon, which still fit in 64 bits
 
 
 @dataclass(frozen=True)
@@ -104,16 +105,17 @@ class Mechanism(ABC):
     def __post_init__(self) -> None:
         if not isinstance(self.budget, Budget):
             raise TypeError(f"budget must be a reticent.Budget, got {self.budget!r}")
-        positive = {"low": 0.0, "open_low": True}
-        # bounds on the norm that keep its square, and the lattice step, well within the range of a double
+        # bounds that keep the squares of the norm and the sensitivity, and the lattice step, well within the range
+        # of a double
+        extent: dict[str, Any] = {"low": 1e-100, "high": 1e100}
         self._keep(
-            dim=checks.integer(self.dim, "dim", low=1),
-            horizon=_optional(checks.integer, self.horizon, "horizon", low=1),
-            norm=checks.number(self.norm, "norm", low=1e-100, high=1e100),
+            dim=checks.integer(self.dim, "dim", low=1, high=_MOST),
+            horizon=optional(checks.integer, self.horizon, "horizon", low=1, high=_MOST),
+            norm=checks.number(self.norm, "norm", **extent),
             noise=checks.choice(self.noise, "noise", self.noises),
             noise_precision=checks.choice(self.noise_precision, "noise_precision", PRECISIONS),
-            sensitivity=_optional(checks.number, self.sensitivity, "sensitivity", **positive),
-            records=_optional(checks.integer, self.records, "records", low=1),
+            sensitivity=optional(checks.number, self.sensitivity, "sensitivity", **extent),
+            records=optional(checks.integer, self.records, "records", low=1, high=_MOST),
         )
         self._check_budget()
         self._check_participation()
@@ -366,7 +368,7 @@ class Mechanism(ABC):
         return cls(**dict(data) | parts)
 
 
-def _optional(check: Any, value: Any, name: str, **limits: Any) -> Any:
+def optional(check: Any, value: Any, name: str, **limits: Any) -> Any:
     return None if value is None else check(value, name, **limits)
 
 

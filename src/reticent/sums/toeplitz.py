@@ -23,7 +23,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from reticent.checks import FloatArray, choice, integer, number
+from reticent.checks import FloatArray, choice, integer, items, number
 from reticent.privacy.ages import Decay, geometric, pairs
 
 LARGEST_SIZE = 2**40
@@ -81,7 +81,8 @@ class Toeplitz:
 
     def __post_init__(self) -> None:
         for name in ("gap", "inverse_gap"):
-            given = [number(value, name, low=0, high=1) for value in getattr(self, name)]
+            values = items(getattr(self, name), name, "numbers")
+            given = [number(value, f"each of {name}", low=0, high=1) for value in values]
             kept = tuple(1 - (1 - value) for value in given)
             if any(value > 0.0 == rounded for value, rounded in zip(given, kept, strict=True)):
                 raise ValueError(f"{name} must be 0 or at least 2^-53, got {tuple(given)}")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from reticent.privacy import Guarantee
 
 FORMAT = "reticent-model"
+_FORMER = "tacit-model"
 VERSION = 1
 
 _SETTINGS = ("epsilon", "delta", "neighbours", "window", "fade", "horizon", "feature_norm")
@@ -131,7 +132,7 @@ class Model:
         records : int
             Number of records on which it was fitted; the number of persons, if these are protected in a table.
         """
-        given = estimator.get_params()
+        given = estimator._fitted_with  # its parameters may have been changed since
         classes = None
         if encoder.classes is not None:
             classes = tuple(str(label) for label in estimator.classes_)
@@ -311,6 +312,11 @@ class Model:
             raise TableError(f"the model {path} cannot be read: {error.strerror}") from None
         except ValueError:
             raise TableError(f"{path} is not a model of `reticent learn`: it is not JSON") from None
+        if isinstance(data, dict) and data.get("format") == _FORMER:
+            raise TableError(
+                f"{path} is a model of Tacit, the former name of this project, and cannot be read here; use the "
+                "version that wrote it, or learn again, which spends another budget"
+            )
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise TableError(f"{path} is not a model of `reticent learn`")
         if data.get("version") != VERSION:

@@ -14,7 +14,7 @@ import numpy as np
 from reticent.checks import FloatArray
 from reticent.noise import Source
 from reticent.noise import release as noisy_release
-from reticent.privacy import Budget, Gaussian, Laplace, Release
+from reticent.privacy import Budget, Release
 
 SHARES = (0.02, 0.05, 0.1)
 """Shares of the budget that callers choose from: of mu squared, or of epsilon if delta = 0."""
@@ -60,12 +60,11 @@ class ClassCounts:
         places = 1.0 if budget.neighbours == "zero-out" else 2.0
         pure = budget.delta == 0.0
         moved = places if pure else math.sqrt(places)
-        level = share * budget.epsilon if pure else math.sqrt(share) * budget.mu
+        level = noisy_release.level_of(budget, share)
         noise = "laplace" if pure else "gaussian"
         scale = moved / level
         if precision == "lattice":
             scale = noisy_release.scale_for(moved, level, classes, noise)
-            moved = noisy_release.widened(moved, scale, classes, noise)
         return cls(classes, moved, scale, noise, precision, words)
 
     @property
@@ -76,10 +75,9 @@ class ClassCounts:
     @property
     def release(self) -> Release:
         """The release of these counts, with its cost."""
-        pure = self.noise == "laplace"
-        curve = Laplace(self.moved / self.scale) if pure else Gaussian(self.moved / self.scale)
-        words = "Laplace, scale" if pure else "Gaussian, standard deviation"
-        return Release(self.words, curve, self.moved, f"{words} {self.scale:.6g}")
+        return noisy_release.accounted(
+            self.words, self.moved, self.scale, self.classes, noise=self.noise, precision=self.precision
+        )  # fmt: skip
 
     def seen(self, numbers: Any, weights: Any, source: Source) -> FloatArray:
         """The noisy counts. Everything else this class computes is post-processing of them.

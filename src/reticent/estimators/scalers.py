@@ -31,7 +31,7 @@ from reticent.estimators.mixins import (
 )
 from reticent.estimators.units import NARROW
 from reticent.noise import Source, release
-from reticent.privacy import Budget, Gaussian, Guarantee, Pure, Release, charge
+from reticent.privacy import Budget, Guarantee, charge
 from reticent.privacy.guarantee import with_details
 from reticent.solve.blocks import AS_IT_IS, Block, Form, InMemory, Lazy, summed
 
@@ -308,13 +308,9 @@ class PrivateScaler(_Scaler, Charged):
         scale = moved / level
         if lattice:
             scale = max(release.scale_for(moved, level, size, noise), 2.0 * count * 2.0**-30)
-            moved = release.widened(moved, scale, size, noise)
-        cost = moved / scale
-        words = "Gaussian, standard deviation" if noise == "gaussian" else "Gamma, scale"
-        curve = Gaussian(cost) if noise == "gaussian" else Pure(cost)
-        item = Release(
-            "sums of features and of their squares", curve, moved, f"{words} {scale:.6g}"
-        )
+        how = {"noise": noise, "precision": self.noise_precision}
+        what = "sums of features and of their squares"
+        item = release.accounted(what, moved, scale, size, **how)
         beside = () if search is None else search.releases
         unit = "record" if persons is None else "person"
         guarantee = Guarantee.of(
@@ -330,7 +326,7 @@ class PrivateScaler(_Scaler, Charged):
         empty = half <= NARROW
         half = np.where(empty, 1.0, half)
         sums = summed(records.map(Moments(self.data_low_, self.data_high_, center, half)))
-        seen = release.noisy(sums, scale, source, noise=noise, precision=self.noise_precision)
+        seen = release.noisy(sums, scale, source, **how)
         mean = np.clip(seen[:columns] / count, -1.0, 1.0)
         variance = seen[columns:] / count - mean * mean
         # A variance below its noise carries no information, and dividing by it would blow features up.

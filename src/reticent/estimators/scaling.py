@@ -21,7 +21,7 @@ from reticent.erm.rounded_sums import UNIT, UNITS, weighted_rows
 from reticent.estimators.units import ROOM, Units
 from reticent.losses.records import row_norms, unit_rows
 from reticent.noise import Source, release
-from reticent.privacy import Budget, Gaussian, Laplace, Release
+from reticent.privacy import Budget, Release
 from reticent.solve.blocks import block_size, ends, summed
 
 _SHARES = (0.02, 0.05, 0.1)
@@ -96,14 +96,13 @@ class NoisySum:
         precision: str = "lattice",
     ) -> Self:
         """A sum that spends ``share`` of a budget; its entries are at most ``largest`` in absolute value."""
-        pure = budget.delta == 0.0
-        noise = "laplace" if pure else "gaussian"
-        level = budget.epsilon * share if pure else budget.mu * math.sqrt(share)
+        noise = "laplace" if budget.delta == 0.0 else "gaussian"
+        level = release.level_of(budget, share)
         if precision == "float":
             return cls(words, moved, size, moved / level, noise, precision)
         scale = release.scale_for(moved, level, size, noise)
         scale = max(scale, 2.0 * largest * 2.0**-30)
-        return cls(words, release.widened(moved, scale, size, noise), size, scale, noise, precision)
+        return cls(words, moved, size, scale, noise, precision)
 
     @property
     def deviation(self) -> float:
@@ -113,11 +112,9 @@ class NoisySum:
     @property
     def release(self) -> Release:
         """The release, with its cost."""
-        kind = Gaussian if self.noise == "gaussian" else Laplace
-        words = "Gaussian, standard deviation" if self.noise == "gaussian" else "Laplace, scale"
-        return Release(
-            self.words, kind(self.moved / self.scale), self.moved, f"{words} {self.scale:.6g}"
-        )
+        return release.accounted(
+            self.words, self.moved, self.scale, self.size, noise=self.noise, precision=self.precision
+        )  # fmt: skip
 
     def draw(self, total: FloatArray, source: Source) -> FloatArray:
         """The noisy sum. :attr:`release` must have been charged before."""

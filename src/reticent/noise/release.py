@@ -11,6 +11,8 @@ numbers in floating point must account for those too.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +20,20 @@ from numpy.typing import NDArray
 from reticent import checks
 from reticent.noise import lattice
 from reticent.noise.source import Source
+from reticent.privacy import Budget, Gaussian, Laplace, Pure, Release
+from reticent.privacy.curves import Curve
 
 _SAMPLERS = {"gaussian": lattice.gaussian, "laplace": lattice.laplace, "gamma": lattice.gamma}
+_CURVES: dict[str, Callable[[float], Curve]] = {
+    "gaussian": Gaussian,
+    "laplace": Laplace,
+    "gamma": Pure,
+}
+_WORDS = {
+    "gaussian": "Gaussian, standard deviation",
+    "laplace": "Laplace, scale",
+    "gamma": "Gamma, scale",
+}
 
 
 def _steps(noise: str) -> float:
@@ -49,6 +63,35 @@ def scale_for(sensitivity: float, level: float, dim: int, noise: str = "gaussian
             "use a larger epsilon or fewer dimensions"
         )
     return sensitivity / room
+
+
+def level_of(budget: Budget, share: float) -> float:
+    """What a release may cost that takes a share of a budget: a mu for Gaussian noise, an epsilon if delta = 0.
+
+    Shares are of mu squared, or of epsilon, so those of several releases add up.
+    """
+    return share * budget.epsilon if budget.delta == 0.0 else math.sqrt(share) * budget.mu
+
+
+def accounted(
+    what: str,
+    sensitivity: float,
+    scale: float,
+    dim: int,
+    *,
+    noise: str = "gaussian",
+    precision: str = "lattice",
+    **more: Any,
+) -> Release:
+    """The entry of a guarantee for a vector with noise of a given scale: what it is, and what it costs.
+
+    ``sensitivity`` is that of the vector itself; rounding to the lattice is added to it here. ``more`` are further
+    fields of the entry.
+    """
+    moved = widened(sensitivity, scale, dim, noise) if precision == "lattice" else sensitivity
+    return Release(
+        what, _CURVES[noise](moved / scale), moved, f"{_WORDS[noise]} {scale:.6g}", **more
+    )
 
 
 def noisy(

@@ -190,7 +190,7 @@ def summarise(
     solved: Solved, carried: Carried, level: float, about: str, guarantee: Guarantee
 ) -> Summary:
     """The table of the numbers to which learnt weights are mapped."""
-    level = checks.number(level, "level", low=0.0, high=1.0, open_low=True, open_high=True)
+    level = checks.fraction(level, "level")
     carry = carried.matrix
     if carried.null is not None:
         basis = null_space(carried.null)

@@ -54,7 +54,7 @@ def scale_for(sensitivity: float, level: float, dim: int, noise: str = "gaussian
 
     ``level`` is mu for Gaussian noise and epsilon for other noise.
     """
-    level = checks.number(level, "level", low=0.0, open_low=True)
+    level = checks.positive(level, "level")
     spread = float(dim) if noise == "laplace" else math.sqrt(dim)
     room = level - spread / _steps(noise)
     if room <= 0.0:

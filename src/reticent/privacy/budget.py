@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from reticent.checks import choice, integer, number
+from reticent.checks import choice, integer, number, positive
 from reticent.privacy import gaussian
 from reticent.privacy.errors import LooseBudgetWarning
 
@@ -131,7 +131,7 @@ def profile_of(fade: Any, epsilon: float, delta: float) -> Fade | None:
     pairs = tuple(
         (
             integer(age, "an age of fade", low=1, high=OLDEST),
-            number(value, "an epsilon of fade", low=0.0, open_low=True),
+            positive(value, "an epsilon of fade"),
         )
         for age, value in items
     )
@@ -218,7 +218,7 @@ class Budget:
     fade: Fade | None = None
 
     def __post_init__(self) -> None:
-        epsilon = number(self.epsilon, "epsilon", low=0.0, open_low=True)
+        epsilon = positive(self.epsilon, "epsilon")
         delta = number(self.delta, "delta", low=0.0, high=1.0, open_high=True)
         if delta > _LARGE_DELTA:
             warnings.warn(

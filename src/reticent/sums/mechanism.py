@@ -104,7 +104,6 @@ class Mechanism(ABC):
     def __post_init__(self) -> None:
         if not isinstance(self.budget, Budget):
             raise TypeError(f"budget must be a reticent.Budget, got {self.budget!r}")
-        positive = {"low": 0.0, "open_low": True}
         # bounds on the norm that keep its square, and the lattice step, well within the range of a double
         self._keep(
             dim=checks.integer(self.dim, "dim", low=1),
@@ -112,7 +111,7 @@ class Mechanism(ABC):
             norm=checks.number(self.norm, "norm", low=1e-100, high=1e100),
             noise=checks.choice(self.noise, "noise", self.noises),
             noise_precision=checks.choice(self.noise_precision, "noise_precision", PRECISIONS),
-            sensitivity=_optional(checks.number, self.sensitivity, "sensitivity", **positive),
+            sensitivity=_optional(checks.positive, self.sensitivity, "sensitivity"),
             records=_optional(checks.integer, self.records, "records", low=1),
         )
         self._check_budget()

@@ -137,9 +137,14 @@ def to_unit(y: Any, low: float, high: float) -> Any:
     return np.clip((0.5 * y - 0.5 * low) / half * 2.0 - 1.0, -1.0, 1.0)
 
 
+def from_unit(z: Any, low: float, high: float) -> Any:
+    """Predictions for labels within the bounds, from those for labels mapped to [-1, 1]."""
+    half = 0.5 * high - 0.5 * low
+    return low + half + half * z
+
+
 def in_labels(
     coefficients: FloatArray, intercept: float, low: float, high: float
 ) -> tuple[FloatArray, float]:
     """A linear predictor of labels within bounds, from one of labels mapped to [-1, 1]."""
-    half = 0.5 * high - 0.5 * low
-    return half * coefficients, float(low + half + half * intercept)
+    return (0.5 * high - 0.5 * low) * coefficients, float(from_unit(intercept, low, high))

@@ -30,6 +30,7 @@ from reticent.papers.figures.figure import (
     Row,
     Settings,
     Task,
+    by_epsilon,
 )
 from reticent.plots.panels import Panel
 from reticent.privacy import Budget, Guarantee
@@ -102,11 +103,7 @@ def settings(full: bool) -> Settings:
 
 
 def tasks(settings: Settings) -> list[Task]:
-    return [
-        {"seed": seed, "epsilon": epsilon}
-        for seed in range(settings["seeds"])
-        for epsilon in [None, *settings["epsilons"]]
-    ]
+    return by_epsilon(settings, clean=None)
 
 
 @functools.lru_cache(maxsize=2)

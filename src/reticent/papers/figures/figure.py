@@ -20,15 +20,6 @@ PUBLISHED, CORRECTED, OURS = "published", "corrected", "ours"
 CLEAN, IDLE, BOUND = "not private", "without learning", "bound"
 
 
-def by_epsilon(settings: Settings, clean: float | None) -> list[Task]:
-    """A task for each seed and epsilon, and one for each seed at the epsilon that stands for no privacy."""
-    return [
-        {"seed": seed, "epsilon": epsilon}
-        for seed in range(settings["seeds"])
-        for epsilon in [clean, *settings["epsilons"]]
-    ]
-
-
 @dataclass(frozen=True)
 class Row:
     """One measured (or, for a bound, computed) number.

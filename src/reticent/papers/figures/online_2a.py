@@ -30,7 +30,6 @@ from reticent.papers.figures.figure import (
     Row,
     Settings,
     Task,
-    by_epsilon,
 )
 from reticent.plots.panels import Panel
 from reticent.privacy import Budget, Guarantee
@@ -100,6 +99,15 @@ def settings(full: bool) -> Settings:
         "epsilons": [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0] if full else [0.01, 0.1, 1.0, 10.0],
         "seeds": 20 if full else 3,
     }
+
+
+def by_epsilon(settings: Settings, clean: float | None) -> list[Task]:
+    """A task for each seed and epsilon, and one for each seed at the epsilon that stands for no privacy."""
+    return [
+        {"seed": seed, "epsilon": epsilon}
+        for seed in range(settings["seeds"])
+        for epsilon in [clean, *settings["epsilons"]]
+    ]
 
 
 def tasks(settings: Settings) -> list[Task]:

@@ -14,16 +14,8 @@ import numpy as np
 
 from reticent import losses, online, sets
 from reticent.papers.figures import data
-from reticent.papers.figures.figure import (
-    CORRECTED,
-    OURS,
-    PUBLISHED,
-    Figure,
-    Row,
-    Settings,
-    Task,
-    by_epsilon,
-)
+from reticent.papers.figures.figure import CORRECTED, OURS, PUBLISHED, Figure, Row, Settings, Task
+from reticent.papers.figures.online_2a import by_epsilon
 from reticent.plots.panels import Panel
 from reticent.privacy import Budget
 

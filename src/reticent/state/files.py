@@ -26,10 +26,7 @@ import numpy as np
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - not on Windows, where two savers are not kept apart
-    fcntl = None  # type: ignore[assignment]
+from reticent.state.locks import lock
 
 FORMAT = 2
 _MAGIC = b"reticent-state\n"
@@ -244,8 +241,7 @@ class File:
                 raise
             handle, writable = os.open(self.key_path, os.O_RDONLY), False
         try:
-            if fcntl is not None:
-                fcntl.flock(handle, fcntl.LOCK_EX)
+            lock(handle)
             if fresh:
                 os.fchmod(handle, 0o600)
                 os.fsync(handle)

@@ -53,13 +53,21 @@ def _by_level(t, rows, table):
 
 
 @compiled
+def _place(t, stack):
+    """The row of a total in the stack, and the row of the earlier total to which it adds one new term.
+
+    ``stack[j]`` is the noise of the last total whose number has j trailing zeros; the last row stays 0.
+    """
+    level = _level(t)
+    before = t - (1 << level)
+    return level, _level(before) if before else stack.shape[0] - 1
+
+
+@compiled
 def _plain(fresh, stack, t):
-    # stack[j]: noise of the last total whose number has j trailing zeros; the last row of the stack stays 0
     for r in range(fresh.shape[0]):
         t += 1
-        level = _level(t)
-        before = t - (1 << level)
-        parent = _level(before) if before else stack.shape[0] - 1
+        level, parent = _place(t, stack)
         for i in range(fresh.shape[1]):
             fresh[r, i] += stack[parent, i]
             stack[level, i] = fresh[r, i]
@@ -72,9 +80,7 @@ def _honaker_gaussian(fresh, stack, t, keep):
     known = np.empty(fresh.shape[1])
     for r in range(fresh.shape[0]):
         t += 1
-        level = _level(t)
-        before = t - (1 << level)
-        parent = _level(before) if before else stack.shape[0] - 1
+        level, parent = _place(t, stack)
         if level == 0:
             for i in range(fresh.shape[1]):
                 fresh[r, i] += stack[parent, i]
@@ -96,9 +102,7 @@ def _honaker_nodes(fresh, stack, t, weight, out):
     at = 0
     for r in range(out.shape[0]):
         t += 1
-        level = _level(t)
-        before = t - (1 << level)
-        parent = _level(before) if before else stack.shape[0] - 1
+        level, parent = _place(t, stack)
         for i in range(out.shape[1]):
             earlier = stack[parent, i]
             estimate = fresh[at, i]

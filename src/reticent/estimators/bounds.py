@@ -128,10 +128,9 @@ class Search:
         If there are so many columns that noise would swamp their counts, only the norm of the rows is found, provided
         that ``rows`` asks for it.
         """
-        noise = "laplace" if budget.delta == 0.0 else "gaussian"
 
         def made(share: float, columns: int) -> Search:
-            level = release.level_of(budget, share)
+            noise, level = release.share_of(budget, share)
             return cls(columns, rows, level, noise, budget.neighbours, precision)
 
         for some in (columns, 0) if rows else (columns,):

@@ -58,10 +58,8 @@ class ClassCounts:
     ) -> ClassCounts:
         """Counts that spend ``share`` of a budget."""
         places = 1.0 if budget.neighbours == "zero-out" else 2.0
-        pure = budget.delta == 0.0
-        moved = places if pure else math.sqrt(places)
-        level = noisy_release.level_of(budget, share)
-        noise = "laplace" if pure else "gaussian"
+        noise, level = noisy_release.share_of(budget, share)
+        moved = math.sqrt(places) if noise == "gaussian" else places
         scale = moved / level
         if precision == "lattice":
             scale = noisy_release.scale_for(moved, level, classes, noise)

@@ -89,8 +89,7 @@ class Curvature:
     @classmethod
     def of(cls, budget: Budget, loss: Any, dim: int, count: int, precision: str) -> Curvature:
         """The release that takes ``SHARE`` of a budget, for ``count`` records."""
-        level = release.level_of(budget, SHARE)
-        noise = "gamma" if budget.delta == 0.0 else "gaussian"
+        noise, level = release.share_of(budget, SHARE, pure="gamma")
         slope, bend = loss.scalar_bounds()
         times = _SCORES[type(loss)]
         square = loss.feature_norm**2 * (1.0 + (dim + 32) * 2.0**-50)

@@ -191,8 +191,8 @@ class First:
         return cls(budget, count, chosen, features, labels, around_zero)
 
     def _search(self, columns: int, rows: bool, share: float) -> Search:
-        level = release.level_of(self.budget, share) * (1.0 - 2.0**-40)
-        noise = "laplace" if self.budget.delta == 0.0 else "gaussian"
+        noise, level = release.share_of(self.budget, share)
+        level *= 1.0 - 2.0**-40
         return Search(columns, rows, level, noise, self.budget.neighbours, "lattice")
 
     @property

@@ -96,8 +96,7 @@ class NoisySum:
         precision: str = "lattice",
     ) -> Self:
         """A sum that spends ``share`` of a budget; its entries are at most ``largest`` in absolute value."""
-        noise = "laplace" if budget.delta == 0.0 else "gaussian"
-        level = release.level_of(budget, share)
+        noise, level = release.share_of(budget, share)
         if precision == "float":
             return cls(words, moved, size, moved / level, noise, precision)
         scale = release.scale_for(moved, level, size, noise)

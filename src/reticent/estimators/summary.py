@@ -61,8 +61,7 @@ class SquaredLabels:
     @classmethod
     def of(cls, budget: Budget, precision: str) -> SquaredLabels:
         """The sum that spends ``SHARE`` of a budget."""
-        level = release.level_of(budget, SHARE)
-        noise = "laplace" if budget.delta == 0.0 else "gaussian"
+        noise, level = release.share_of(budget, SHARE)
         scale = 1.0 / level if precision == "float" else release.scale_for(1.0, level, 1, noise)
         return cls(scale, noise, precision)
 

@@ -65,12 +65,15 @@ def scale_for(sensitivity: float, level: float, dim: int, noise: str = "gaussian
     return sensitivity / room
 
 
-def level_of(budget: Budget, share: float) -> float:
-    """What a release may cost that takes a share of a budget: a mu for Gaussian noise, an epsilon if delta = 0.
+def share_of(budget: Budget, share: float, pure: str = "laplace") -> tuple[str, float]:
+    """The noise of a release that takes a share of a budget, and what it may cost.
 
-    Shares are of mu squared, or of epsilon, so those of several releases add up.
+    That is Gaussian noise and a mu or, if delta = 0, noise of the kind ``pure`` and an epsilon. Shares are of mu
+    squared, or of epsilon, so those of several releases add up.
     """
-    return share * budget.epsilon if budget.delta == 0.0 else math.sqrt(share) * budget.mu
+    if budget.delta == 0.0:
+        return pure, share * budget.epsilon
+    return "gaussian", math.sqrt(share) * budget.mu
 
 
 def accounted(

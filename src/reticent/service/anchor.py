@@ -24,6 +24,7 @@ from pathlib import Path
 import msgspec
 
 from reticent.service.store import StoreError
+from reticent.state.files import sync
 from reticent.state.locks import lock, try_lock
 
 FOLDER = "RETICENT_ANCHORS"
@@ -125,7 +126,7 @@ class Anchor:
             self._write()
             self._write()
             self.sync()
-            _sync_folder(path.parent)
+            sync(path.parent)
         elif latest is None:
             os.close(self._file)
             raise StoreError(
@@ -275,16 +276,8 @@ def count_adoption(files: list[Path], known: int) -> tuple[int, bool]:
         for handle, file in zip(handles, files, strict=True):
             os.pwrite(handle, b"%-19d\n" % count, 0)
             os.fsync(handle)
-            _sync_folder(file.parent)
+            sync(file.parent)
         return count, any(found)
     finally:
         for handle in handles:
             os.close(handle)
-
-
-def _sync_folder(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

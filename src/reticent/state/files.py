@@ -175,7 +175,7 @@ class File:
             with contextlib.suppress(OSError):
                 self._part.unlink()
             raise
-        _sync(self.path.parent)
+        sync(self.path.parent)
 
     def load(self) -> dict[str, Any]:
         """Read the state; warn if other users could read it or its key."""
@@ -245,7 +245,7 @@ class File:
             if fresh:
                 os.fchmod(handle, 0o600)
                 os.fsync(handle)
-                _sync(self.path.parent)
+                sync(self.path.parent)
             yield handle, writable
         finally:
             os.close(handle)
@@ -287,8 +287,9 @@ def _decrypt(key: bytes, data: bytes) -> bytes:
         raise ValueError("the saved state is damaged; use an intact copy") from None
 
 
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Wait until a file, or the list of the files in a folder, is on the disk."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

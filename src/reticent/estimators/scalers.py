@@ -308,13 +308,13 @@ class PrivateScaler(_Scaler, Charged):
         scale = moved / level
         if lattice:
             scale = max(release.scale_for(moved, level, size, noise), 2.0 * count * 2.0**-30)
-        how = {"noise": noise, "precision": self.noise_precision}
-        what = "sums of features and of their squares"
-        item = release.accounted(what, moved, scale, size, **how)
+        made = release.NoisyVector(
+            "sums of features and of their squares", moved, size, scale, noise, self.noise_precision
+        )
         beside = () if search is None else search.releases
         unit = "record" if persons is None else "person"
         guarantee = Guarantee.of(
-            budget, [*beside, item], seeded=source.seeded, lattice=lattice, unit=unit
+            budget, [*beside, made.release], seeded=source.seeded, lattice=lattice, unit=unit
         )
         charge(guarantee, "private scaler")
         if search is not None:
@@ -326,11 +326,11 @@ class PrivateScaler(_Scaler, Charged):
         empty = half <= NARROW
         half = np.where(empty, 1.0, half)
         sums = summed(records.map(Moments(self.data_low_, self.data_high_, center, half)))
-        seen = release.noisy(sums, scale, source, **how)
+        seen = made.draw(sums, source)
         mean = np.clip(seen[:columns] / count, -1.0, 1.0)
         variance = seen[columns:] / count - mean * mean
         # A variance below its noise carries no information, and dividing by it would blow features up.
-        doubt = scale * (1.0 if noise == "gaussian" else math.sqrt(size + 1.0)) / count
+        doubt = made.deviation / count
         self.center_ = center + half * mean
         self.scale_ = half * np.sqrt(np.clip(variance, max(doubt, _LEAST**2), 1.0))
         self.center_[empty], self.scale_[empty] = center[empty], 1.0

@@ -51,7 +51,7 @@ _MOST_NUMBERS = 2**23
 
 
 @dataclass(frozen=True)
-class NoisySum:
+class NoisySum(release.NoisyVector):
     """Description of a noisy sum over the records.
 
     Parameters
@@ -77,13 +77,6 @@ class NoisySum:
     'Gaussian, standard deviation 42.2468'
     """
 
-    words: str
-    moved: float
-    size: int
-    scale: float
-    noise: str
-    precision: str
-
     @classmethod
     def of(
         cls,
@@ -102,22 +95,6 @@ class NoisySum:
         scale = release.scale_for(moved, level, size, noise)
         scale = max(scale, 2.0 * largest * 2.0**-30)
         return cls(words, moved, size, scale, noise, precision)
-
-    @property
-    def deviation(self) -> float:
-        """Standard deviation of the noise on one entry."""
-        return self.scale * (1.0 if self.noise == "gaussian" else math.sqrt(2.0))
-
-    @property
-    def release(self) -> Release:
-        """The release, with its cost."""
-        return release.accounted(
-            self.words, self.moved, self.scale, self.size, noise=self.noise, precision=self.precision
-        )  # fmt: skip
-
-    def draw(self, total: FloatArray, source: Source) -> FloatArray:
-        """The noisy sum. :attr:`release` must have been charged before."""
-        return release.noisy(total, self.scale, source, noise=self.noise, precision=self.precision)
 
 
 def moments_sensitivity(columns: int, weight: float, budget: Budget) -> float:

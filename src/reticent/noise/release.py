@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -95,6 +96,50 @@ def accounted(
     return Release(
         what, _CURVES[noise](moved / scale), moved, f"{_WORDS[noise]} {scale:.6g}", **more
     )
+
+
+@dataclass(frozen=True)
+class NoisyVector:
+    """Description of a vector that is released with noise.
+
+    Parameters
+    ----------
+    words : str
+        Name of the release in the guarantee.
+    moved : float
+        Sensitivity: Euclidean norm for Gaussian and Gamma noise, 1-norm for Laplace noise.
+    size : int
+        Number of entries.
+    scale : float
+        Scale of the noise.
+    noise : {"gaussian", "laplace", "gamma"}
+        Distribution of the noise.
+    precision : {"lattice", "float"}
+        Where noisy values lie; "float" is for simulations.
+    """
+
+    words: str
+    moved: float
+    size: int
+    scale: float
+    noise: str
+    precision: str
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the noise on one entry."""
+        squares = {"gaussian": 1.0, "laplace": 2.0, "gamma": self.size + 1.0}
+        return self.scale * math.sqrt(squares[self.noise])
+
+    @property
+    def release(self) -> Release:
+        """The release, with its cost."""
+        how = {"noise": self.noise, "precision": self.precision}
+        return accounted(self.words, self.moved, self.scale, self.size, **how)
+
+    def draw(self, vector: NDArray[np.float64], source: Source) -> NDArray[np.float64]:
+        """The noisy vector. :attr:`release` must have been charged before."""
+        return noisy(vector, self.scale, source, noise=self.noise, precision=self.precision)
 
 
 def noisy(

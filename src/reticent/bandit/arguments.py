@@ -78,7 +78,7 @@ def mirror_of(mirror: Any, convex: ConvexSet) -> Mirror:
 def smoothing_of(smoothing: Any, inner_radius: float, shrinks: bool) -> float | None:
     if smoothing is None:
         return None
-    radius = checks.number(smoothing, "smoothing", low=0.0, open_low=True)
+    radius = checks.positive(smoothing, "smoothing")
     if shrinks and radius >= inner_radius:
         raise ValueError(
             f"smoothing must be below the set's inner radius {inner_radius:.6g} if feasibility='shrink', "

@@ -19,6 +19,7 @@ from reticent.estimators.mixins import Bounded, FloatArray
 from reticent.estimators.online import OnlineEstimator
 from reticent.estimators.parameters import PRIVATE
 from reticent.estimators.stream import Stream
+from reticent.estimators.units import from_unit
 
 __all__ = ["OnlineLinearRegression"]
 
@@ -235,6 +236,4 @@ class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
         self._set_line(coefficients[0], intercepts[0])
 
     def _from_unit(self, z: FloatArray) -> FloatArray:
-        low, high = self._bounds
-        half = 0.5 * (high - low)
-        return low + half + half * z
+        return np.asarray(from_unit(z, *self._bounds))

@@ -18,8 +18,8 @@ from reticent.estimators import parameters
 from reticent.estimators.mixins import Bounded, FloatArray
 from reticent.estimators.online import OnlineEstimator
 from reticent.estimators.parameters import PRIVATE
+from reticent.estimators.scaling import from_unit
 from reticent.estimators.stream import Stream
-from reticent.estimators.units import from_unit
 
 __all__ = ["OnlineLinearRegression"]
 

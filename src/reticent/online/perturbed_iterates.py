@@ -128,7 +128,7 @@ class PerturbedIterates(OnlineLearner):
             )
         needs_projection(set)
         iterate_calibration.needs_exact_projection(set)
-        self.horizon = check_horizon(horizon)
+        self.horizon = check_horizon(horizon, schedules.LONGEST)
         self.inner = ImplicitGradient() if inner is None else inner
         self.noise_precision = checks.choice(
             noise_precision, "noise_precision", ("lattice", "float")

@@ -405,3 +405,14 @@ def test_a_horizon_beyond_what_is_accounted_for_is_refused(schedule):
             horizon=2**40 + 1,
             schedule=schedule,
         )
+
+
+def test_a_number_is_no_participation():
+    with pytest.raises(TypeError, match="participation must be a privacy.Participation.*got 3"):
+        online.PerturbedIterates(
+            sets.L2Ball(2),
+            losses.Logistic(ridge=0.1),
+            budget=reticent.Budget(1.0, 1e-6),
+            horizon=50,
+            participation=3,
+        )

@@ -408,7 +408,7 @@ def test_a_horizon_beyond_what_is_accounted_for_is_refused(schedule):
 
 
 def test_a_number_is_no_participation():
-    with pytest.raises(TypeError, match="participation must be a privacy.Participation.*got 3"):
+    with pytest.raises(TypeError, match=r"participation must be a privacy\.Participation.*got 3"):
         online.PerturbedIterates(
             sets.L2Ball(2),
             losses.Logistic(ridge=0.1),

@@ -431,7 +431,7 @@ def always(self: interpreting.Kernel, *arguments: Any) -> Any:
     """In place of ``Kernel.__call__``: never compile, and note who was called."""
     CALLED.add((self.__module__, self.py_func.__name__))
     self._left = 1.0
-    return self._without(0.0, arguments)
+    return self._without(0.0, 0, arguments)
 
 
 CALLED: set[tuple[str, str]] = set()

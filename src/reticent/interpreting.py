@@ -30,9 +30,8 @@ import numba
 import numpy as np
 from numba.extending import typeof_impl
 
-_PER_NUMBER = (
-    2e-6  # the most seconds that an interpreted kernel takes for a number it is given, roughly
-)
+_PER_NUMBER = 1e-6  # seconds that an interpreted kernel takes for a number it is given, before that is measured
+_MANY = 1000  # numbers whose time can be measured
 _PER_CALL = 1e-4  # seconds for the thread
 _LOADING = (
     0.01  # seconds of interpreting that a kernel is worth whose machine code only has to be loaded
@@ -79,15 +78,16 @@ class Kernel:
         self._meanwhile = meanwhile
         self._mark = mark
         self._left: float | None = None  # seconds; None until the first call
+        self._per_number = _PER_NUMBER
 
     def __call__(self, *arguments: Any) -> Any:
         if self._left is None:
             stored = self._mark is not None and self._mark.exists()
             self._left = min(self.patience, _LOADING) if stored else self.patience
         numbers = sum(a.size for a in arguments if isinstance(a, np.ndarray))
-        expected = _PER_CALL + _PER_NUMBER * numbers
+        expected = _PER_CALL + self._per_number * numbers
         if expected <= self._left and not _at_once:
-            done, result = _uninterrupted(self._without, expected, arguments)
+            done, result = _uninterrupted(self._without, expected, numbers, arguments)
             if done:
                 return result
         result = self.machine_code(*arguments)
@@ -98,13 +98,16 @@ class Kernel:
         self.__class__ = type("Kernel", (Kernel,), {"__call__": staticmethod(self.machine_code)})
         return result
 
-    def _without(self, expected: float, arguments: tuple[Any, ...]) -> Any:
+    def _without(self, expected: float, numbers: int, arguments: tuple[Any, ...]) -> Any:
         begun = time.thread_time()
         function = self._meanwhile or twin(self.py_func)
         with np.errstate(all="ignore"):
             result = _as_numba_returns(function(*arguments))
-        # a stand-in leaves its work to others
-        spent = expected if self._meanwhile else time.thread_time() - begun
+        spent = time.thread_time() - begun
+        if self._meanwhile:  # it leaves its work to others
+            spent = expected
+        elif numbers >= _MANY:
+            self._per_number = 2.0 * spent / numbers
         self._left = max(0.0, (self._left or 0.0) - spent - _PER_CALL)
         return result
 

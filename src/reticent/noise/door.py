@@ -311,7 +311,7 @@ def finite(values):
     return total == 0.0
 
 
-@compiled(patience=0.5)
+@compiled(patience=1.0)
 def bounded_rows(rows, scale, limit, out):
     """`bounded_row` for all rows; return how many were clipped, and how many were refused and are now zero."""
     clipped = 0

@@ -35,10 +35,10 @@ IntArray = NDArray[np.int64]
 STEPS = 2.0**30
 GAMMA_STEPS = 2.0**26  # a vector's error grows with its dimension
 
-# How long draws are settled without kernels. A normal number counts as 5 us and takes less than one; a vector of the
-# Gamma distribution takes three times as long as it counts, because it is settled by a loop in Python.
-_PATIENCE = 1.0 if extended.IS_WIDE else 0.0
-_GAMMA_PATIENCE = 0.1 if extended.IS_WIDE else 0.0
+# How long draws are settled without kernels. A normal number counts as 2.5 us and takes less than one; a vector of the
+# Gamma distribution takes several times as long as it counts, because it is settled by a loop in Python.
+_PATIENCE = 0.5 if extended.IS_WIDE else 0.0
+_GAMMA_PATIENCE = 0.05 if extended.IS_WIDE else 0.0
 
 _WORD = 2.0**-64
 _ANGLE = math.pi * 2.0**-63

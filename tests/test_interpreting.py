@@ -312,6 +312,12 @@ STAND_INS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def patiently(monkeypatch):
+    """Whatever an earlier test of this process asked for."""
+    monkeypatch.setattr(interpreting, "_at_once", False)
+
+
 def slowly(x):
     for i in range(x.size):
         x[i] += 1.0
@@ -379,8 +385,7 @@ def test_a_large_call_is_compiled_at_once():
     assert kernel.machine_code.signatures
 
 
-def test_kernels_are_compiled_at_once_on_request(monkeypatch):
-    monkeypatch.setattr(interpreting, "_at_once", False)
+def test_kernels_are_compiled_at_once_on_request():
     compiling.compile_at_once()
     kernel = patient(slowly)
     kernel(np.zeros(3))

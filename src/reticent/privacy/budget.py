@@ -31,7 +31,7 @@ _RELATION = {
 Fade = tuple[tuple[int, float], ...]
 T = TypeVar("T")
 _LARGE_DELTA = 0.01
-LARGEST_EPSILON = 1e15
+LARGEST_EPSILON = 1e19
 """Largest epsilon of a budget, far beyond any protection; the exact formulas lose their digits near 1e30."""
 OLDEST = 2**40
 """Largest age for which guarantees are computed, and longest stream without a horizon."""

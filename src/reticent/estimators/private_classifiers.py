@@ -572,6 +572,18 @@ class PrivateLogisticRegression(PrivateClassifier):
         )
 
     def predict_log_proba(self, X: Any) -> FloatArray:
+        """Logarithms of the class probabilities.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Records, clipped as in training.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+            Log-probabilities, in the order of ``classes_``.
+        """
         return np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny))
 
 

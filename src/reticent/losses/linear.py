@@ -106,5 +106,21 @@ class Costs(Linear):
     def sample_records(
         self, rng: np.random.Generator, count: int, dim: int
     ) -> tuple[FloatArray, FloatArray]:
+        """Draw rows of costs, uniform on [0, 1] and rounded to tenths.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Source of the records.
+        count : int
+            Number of records.
+        dim : int
+            Number of costs in each record.
+
+        Returns
+        -------
+        A, y
+            The costs, one row for each record, and zeros in place of labels.
+        """
         A, _, _ = self.prepare(rng.random((count, dim)).round(1))
         return A, self._labels(None, A)

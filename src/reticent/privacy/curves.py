@@ -70,11 +70,33 @@ class Curve(ABC):
         return math.inf
 
     def rdp(self, alpha: float) -> float:
-        """An upper bound on the Rényi divergence of order alpha > 1; may be infinite."""
+        """An upper bound on the Rényi divergence.
+
+        Parameters
+        ----------
+        alpha : float
+            Order of the divergence, above 1.
+
+        Returns
+        -------
+        float
+            The bound; may be infinite.
+        """
         return self._rdp(number(alpha, "alpha", low=1.0, open_low=True))
 
     def delta(self, epsilon: float) -> float:
-        """The smallest delta that is proved at this epsilon >= 0."""
+        """The smallest delta that is proved at a given epsilon.
+
+        Parameters
+        ----------
+        epsilon : float
+            At least 0.
+
+        Returns
+        -------
+        float
+            The delta; 0 only if the release is purely private at this epsilon.
+        """
         epsilon = number(epsilon, "epsilon", low=0.0)
         if self.pure is not None and self.pure <= epsilon:
             return 0.0
@@ -82,7 +104,18 @@ class Curve(ABC):
         return min(1.0, max(self._delta(epsilon), 5e-324))
 
     def epsilon(self, delta: float = 0.0) -> float:
-        """The smallest epsilon >= 0 that is proved at this delta; may be infinite."""
+        """The smallest epsilon, at least 0, that is proved at a given delta.
+
+        Parameters
+        ----------
+        delta : float
+            At least 0 and at most 1.
+
+        Returns
+        -------
+        float
+            The epsilon; infinite if none is proved.
+        """
         delta = number(delta, "delta", low=0.0, high=1.0)
         if delta == 0.0:
             return math.inf if self.pure is None else self.pure

@@ -228,12 +228,24 @@ class CorrelatedMechanism(Mechanism):
         return 2 / self._fineness + 4 * 1.01 * error
 
     def slack(self, sigma: float) -> float:
-        """What rounding can add to each innovation, in units of the innovations' standard deviation ``sigma``."""
+        """What rounding can add to each innovation, in units of the innovations' standard deviation.
+
+        Parameters
+        ----------
+        sigma : float
+            Standard deviation of the innovations.
+        """
         step = self.lattice_step(sigma, self.horizon) / sigma
         return math.sqrt(self.dim) * self._rounding * max(1.0, step * self._fineness)
 
     def by_age(self, sigma: float) -> Filtered:
-        """The cost by age of innovations with standard deviation ``sigma``, rounding included."""
+        """The cost by age, rounding included.
+
+        Parameters
+        ----------
+        sigma : float
+            Standard deviation of the innovations.
+        """
         # the filter's coefficients are rounded to doubles, which changes each c_k by less than this factor
         moved = self.noise_sensitivity / sigma * (1 + 2.0**-44)
         return Filtered(

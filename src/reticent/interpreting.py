@@ -1,8 +1,8 @@
 """What kernels do before they are compiled: their first, small calls are interpreted.
 
 Compiling a kernel takes from a tenth of a second to several seconds. A first fit of a small table, or the first
-records of a stream, would spend nearly all of their time on it. A :class:`Kernel` is therefore carried out by Python
-until that has taken about as long as compiling it would: at worst, a process takes twice the time of the better way.
+records of a stream, would spend nearly all of their time on it. A :class:`Kernel` is therefore interpreted by Python
+until that has taken about as long as compiling it would: at worst, a process takes twice the time of the better choice.
 
 Both ways give the same numbers to the last bit, because both evaluate the same source in the same order: kernels are
 compiled without permission to reorder sums, and :class:`_Math` gives functions of :mod:`math` the results that they
@@ -30,14 +30,12 @@ import numba
 import numpy as np
 from numba.extending import typeof_impl
 
-_PER_NUMBER = (
-    2e-6  # the most seconds that an interpreted kernel takes for a number it is given, roughly
-)
-_PER_CALL = 1e-4  # seconds for the thread
-_LOADING = (
-    0.01  # seconds of interpreting that a kernel is worth whose machine code only has to be loaded
-)
-
+_PER_NUMBER = 2e-6
+"""Rough upper bound on the seconds that an interpreted kernel takes for each number in its arguments."""
+_PER_CALL = 1e-4
+"""Seconds that it takes to start the thread of a call."""
+_LOADING = 0.01
+"""Seconds that a kernel may be interpreted if its machine code is on disk and only has to be loaded."""
 
 _at_once = False
 
@@ -94,7 +92,7 @@ class Kernel:
         if self._mark is not None:
             with contextlib.suppress(OSError):
                 self._mark.touch()
-        # From now on a call costs hardly more than one of the machine code itself: it reaches it through the type.
+        # From now on the type itself calls the machine code, so a call costs hardly more than calling that directly.
         self.__class__ = type("Kernel", (Kernel,), {"__call__": staticmethod(self.machine_code)})
         return result
 

@@ -1,4 +1,4 @@
-"""Losses of one linear predictor, l(x; a, y) = phi(<a, x>, y) + (ridge/2) ||x||^2: a base, and eight of them.
+"""Losses of one linear predictor, l(x; a, y) = phi(<a, x>, y) + (ridge/2) ||x||^2: the base class, and eight losses.
 
 With features of norm at most F, |phi'| <= p and phi'' <= q, the part that depends on the record is F p-Lipschitz and
 F^2 q-smooth, and its Hessian has rank one. Gradient perturbation, objective perturbation and implicit steps depend on

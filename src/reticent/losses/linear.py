@@ -66,8 +66,8 @@ class Costs(Linear):
     Parameters
     ----------
     feature_norm : float
-        Rows longer than this (Euclidean norm) are scaled down to it by `prepare`. With sqrt(dim), the costs of dim
-        experts never are.
+        Rows longer than this (Euclidean norm) are scaled down to it by `prepare`. With sqrt(dim), no
+        row of costs of dim experts is.
     ridge : float
         Weight of (1/2) ||x||^2, which makes the loss strongly convex if it is above 0.
 

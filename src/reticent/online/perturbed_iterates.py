@@ -202,7 +202,7 @@ class PerturbedIterates(OnlineLearner):
         self._noise.row += t - self._steps
         self._steps, lease.furthest = t, furthest
 
-    # ------------------------------------------------------------------ the learner's face
+    # ------------------------------------------------------------------ what users call
 
     @property
     def steps(self) -> int:

@@ -357,7 +357,7 @@ class LocalLinearLeader(Leader):
 
 
 class FixedLocalLinearLeader(LocalLinearLeader):
-    """The same step with constants that are fixed before the first record.
+    """One step towards the minimiser by the local linear minimiser, with constants fixed before the first record.
 
     Parameters
     ----------

@@ -523,7 +523,9 @@ class Guarantee:
             lines.append(f"window: none, each {self.unit} is protected for ever")
         else:
             after = (
-                "less is guaranteed afterwards" if self._fades else "nothing is guaranteed afterwards"
+                "less is guaranteed afterwards"
+                if self._fades
+                else "nothing is guaranteed afterwards"
             )
             lines.append(
                 f"window: {self.window} outputs, one for each record, released or not, counted from "

@@ -68,11 +68,11 @@ class Participation:
         Parameters
         ----------
         max_records : int or None
-            See :class:`Participation`.
+            Number of records of one person that count, on the whole stream or within the window.
         min_gap : int or None
-            See :class:`Participation`.
+            Smallest number of steps from one of a person's records to the next; None: 1.
         max_persons : int or None
-            See :class:`Participation`.
+            Number of persons that may be known at a time; None: limited by memory only.
         """
         if max_records is None and min_gap is None:
             if max_persons is not None:

@@ -58,13 +58,13 @@ class Terms(Protocol):
         """The sum, or mean, of the losses."""
 
     def slope_along(self, z: FloatArray, dz: FloatArray) -> float:
-        """The derivative of this in a direction."""
+        """The derivative of the sum, or mean, of the losses in the direction with the predictors ``dz``."""
 
     def gram(self, z: FloatArray, kind: Any) -> FloatArray:
-        """The second derivatives of this; products may be in the precision ``kind``."""
+        """The second derivatives of the sum, or mean, of the losses; products may be in the precision ``kind``."""
 
     def gram_times(self, z: FloatArray, v: FloatArray) -> FloatArray:
-        """The second derivatives times a vector."""
+        """These second derivatives times a vector."""
 
     def predictors_and_sum(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """What is kept of a point, and the gradient there."""

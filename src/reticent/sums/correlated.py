@@ -41,7 +41,7 @@ from reticent.sums.toeplitz_search import toeplitz
 # bound on the floating-point error of the known part holds.
 _SIGMAS = 40.0
 _SLOW = 2.0**-16
-_SLOW_FOR_EVER = 2.0**-10  # the same if rounding adds up over 2^40 outputs
+_SLOW_FOR_EVER = 2.0**-10  # in place of _SLOW if rounding adds up over 2^40 outputs
 _LANES = 16  # coordinates stored together; with fewer the compiler does not vectorise
 
 

@@ -35,7 +35,7 @@ _BLOCK = (
     65536  # numbers of noise drawn at a time: some 512 kB, which fit in a core's second-level cache
 )
 _EXACT = 2.0**60  # bound on a total in whole steps
-_CARRIED = 2.0**50  # the same for a total whose high part is moved away between blocks
+_CARRIED = 2.0**50  # that bound for a total whose high part is moved away between blocks
 _FIRST_EPOCH = 256
 _MOST = 2**62  # largest dimension and longest horizon, which still fit in 64 bits
 
@@ -279,7 +279,7 @@ class Mechanism(ABC):
         """
         return
 
-    # What everyone may ask -------------------------------------------------------------------------
+    # What users call -------------------------------------------------------------------------------
 
     @property
     def kind(self) -> str:

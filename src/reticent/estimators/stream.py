@@ -46,8 +46,8 @@ from reticent.sums.running import refuse_ids
 
 FloatArray = NDArray[np.float64]
 
-_ROWS = 4096  # of a sparse matrix that are made dense at a time
-_NUMBERS = 2**22  # but no more numbers than these
+_ROWS = 4096  # rows of a sparse matrix that are made dense at a time
+_NUMBERS = 2**22  # largest number of entries that these may have
 
 
 class Softmax(Loss):

@@ -70,7 +70,7 @@ class Terms(Protocol):
         """What is kept of a point, and the gradient there."""
 
     def thinned(self, every: int) -> Any:
-        """The terms of every so-many-th record."""
+        """The terms of every ``every``-th record."""
 
 
 @dataclass
@@ -202,7 +202,7 @@ class Objective:
         return H
 
     def thinned(self, every: int) -> Objective:
-        """The objective of every so-many-th record: to start a run with, never to end it."""
+        """The objective of every ``every``-th record, to start a run with, never to finish it."""
         part = copy(self)
         part.terms = self.terms.thinned(every)
         if not self.is_mean:

@@ -33,6 +33,10 @@ from scipy.optimize import lsq_linear, minimize  # noqa: E402
 from sklearn.linear_model import LogisticRegression, Ridge  # noqa: E402
 
 from reticent import losses, sets  # noqa: E402
+from reticent.compiling import compile_at_once  # noqa: E402
+
+compile_at_once()
+
 
 GAP = 1e-6
 SECONDS = 30.0

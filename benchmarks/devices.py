@@ -23,10 +23,14 @@ import torch
 
 import reticent
 from reticent import sums
+from reticent.compiling import compile_at_once
 from reticent.devices import DeviceTotal, OnDevice, totals
 from reticent.erm import passes
 from reticent.losses import CappedLogistic
 from reticent.solve.blocks import Form, IsClass, summed
+
+compile_at_once()
+
 
 _AT_ONCE = 2_000_000
 

@@ -38,12 +38,16 @@ from erm_accuracy import (
 )
 
 from reticent import PrivacyLeakWarning
+from reticent.compiling import compile_at_once
 from reticent.estimators import (
     DomainScaler,
     PrivateLinearRegression,
     PrivateLinearSVC,
     PrivateLogisticRegression,
 )
+
+compile_at_once()
+
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = kept.DOCS / "estimators.md"

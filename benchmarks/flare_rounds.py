@@ -18,7 +18,11 @@ from pathlib import Path
 import numpy as np
 
 import reticent
+from reticent.compiling import compile_at_once
 from reticent.vertical import Coordinator, InProcess, flare
+
+compile_at_once()
+
 
 PARTIES = ("north", "south", "west")
 BUDGET = {"epsilon": 4.0, "delta": 1e-6}

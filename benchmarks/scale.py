@@ -71,6 +71,9 @@ def measure(way: str, folder: Path) -> dict[str, float]:
     from sklearn.linear_model import LogisticRegression
 
     from reticent import PrivateLogisticRegression, tables
+    from reticent.compiling import compile_at_once
+
+    compile_at_once()
 
     def model(**more: Any) -> Any:
         if way == "scikit-learn":
@@ -86,13 +89,13 @@ def measure(way: str, folder: Path) -> dict[str, float]:
     if way == FROM_A_FILE:
         small = folder / "small"
         small.mkdir(exist_ok=True)
-        np.save(small / "x.npy", X[:1000])
-        np.save(small / "y.npy", y[:1000])
+        np.save(small / "x.npy", X[:10_000])
+        np.save(small / "y.npy", y[:10_000])
         warm(*tables.open(small / "x.npy", target=small / "y.npy"))
         X, y = tables.open(folder / "x.npy", target=folder / "y.npy")
     else:
         X = np.array(X)
-        warm(X[:1000], y[:1000])
+        warm(X[:10_000], y[:10_000])
     made = model()
     Path("/proc/self/clear_refs").write_text("5")
     before, processor, clock = peak(), time.process_time(), time.perf_counter()

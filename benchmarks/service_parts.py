@@ -25,11 +25,15 @@ import kept
 import numpy as np
 import service
 
+from reticent.compiling import compile_at_once
 from reticent.service import chain, engine, keys, learners, records, runners, sealing, sqlite
 from reticent.service import streams as commands
 from reticent.service.anchor import Anchor
 from reticent.service.folder import Folder, Options
 from reticent.service.specification import Specification
+
+compile_at_once()
+
 
 PAGE = kept.DOCS / "running.md"
 KINDS = ("single", service.LINES, service.ARROW)

@@ -23,9 +23,13 @@ from typing import Any
 import kept
 
 from reticent import Client
+from reticent.compiling import compile_at_once
 from reticent.service.backup import backup
 from reticent.service.folder import Options
 from reticent.service.looking import verify
+
+compile_at_once()
+
 
 FEATURES = 20
 

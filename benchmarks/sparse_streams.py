@@ -26,8 +26,12 @@ import scipy.sparse as sp
 
 import reticent
 from reticent import losses, online, sets
+from reticent.compiling import compile_at_once
 from reticent.estimators import OnlineLogisticRegression
 from reticent.estimators.river import OnlineLogisticRegression as Twin
+
+compile_at_once()
+
 
 FEATURES = 50
 BATCH = 500

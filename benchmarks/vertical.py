@@ -29,8 +29,12 @@ import numpy as np
 
 import reticent
 from reticent import erm, losses, sets, vertical
+from reticent.compiling import compile_at_once
 from reticent.vertical.design import Design, Wish
 from reticent.vertical.messages import Welcome
+
+compile_at_once()
+
 
 RESULTS = Path(__file__).resolve().parent / "results" / "vertical.json"
 DELTA = 1e-6

@@ -22,6 +22,9 @@ import numpy as np
 
 import reticent
 from reticent import bandit, sets, vertical
+from reticent.compiling import compile_at_once
+
+compile_at_once()
 
 HOME = str(Path(reticent.__file__).parent) + "/"
 BUDGET = reticent.Budget(1.0, 1e-6)

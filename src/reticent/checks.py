@@ -59,6 +59,16 @@ def number(value: Any, name: str, *, low: float = -math.inf, high: float = math.
     return result
 
 
+def positive(value: Any, name: str) -> float:
+    """Check that a value is a finite number above 0, and return it as a float."""
+    return number(value, name, low=0.0, open_low=True)
+
+
+def fraction(value: Any, name: str) -> float:
+    """Check that a value is a number strictly between 0 and 1, and return it as a float."""
+    return number(value, name, low=0.0, high=1.0, open_low=True, open_high=True)
+
+
 def integer(value: Any, name: str, *, low: int | None = None, high: int | None = None) -> int:
     """Check that a value is a whole number within bounds, and return it as an int.
 

@@ -392,3 +392,27 @@ def test_the_added_regulariser_minimises_its_model(epsilon, radius):
             + 2.25 * bend * (L / (4.0 * grid * mu)) ** 2 * T
         )
         assert learner.added_regularizer == pytest.approx(grid[cost.argmin()], rel=1e-3)
+
+
+@pytest.mark.parametrize("schedule", [None, "horizon-free"])
+def test_a_horizon_beyond_what_is_accounted_for_is_refused(schedule):
+    """A schedule without a horizon counts the rounding of 2^40 iterates."""
+    with pytest.raises(ValueError, match="horizon must be between 1 and 1099511627776"):
+        online.PerturbedIterates(
+            sets.L2Ball(2),
+            losses.Logistic(ridge=0.1),
+            budget=reticent.Budget(1.0, 1e-6),
+            horizon=2**40 + 1,
+            schedule=schedule,
+        )
+
+
+def test_a_number_is_no_participation():
+    with pytest.raises(TypeError, match=r"participation must be a privacy\.Participation.*got 3"):
+        online.PerturbedIterates(
+            sets.L2Ball(2),
+            losses.Logistic(ridge=0.1),
+            budget=reticent.Budget(1.0, 1e-6),
+            horizon=50,
+            participation=3,
+        )

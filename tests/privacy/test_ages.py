@@ -44,7 +44,7 @@ WRONG = {
     "huge reach": (lambda: Filtered(HALF, 1e200), "reach must be .* 1e\\+200"),
     "no participation": (
         lambda: Filtered(HALF, 0.3, participation=3),
-        "participation must be a Participation.* got 3",
+        r"participation must be a privacy\.Participation.* got 3",
     ),
     "falling costs": (
         lambda: Stepwise([(1, Gaussian(1.0)), (5, Gaussian(0.5))]),

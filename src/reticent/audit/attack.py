@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from reticent.audit import bounds
 from reticent.audit.finding import Finding, Roc, as_curve, gaussian_epsilon
 from reticent.audit.statistics import Statistic, candidates
-from reticent.checks import integer, number
+from reticent.checks import fraction, integer, number
 from reticent.privacy import Curve, Guarantee
 from reticent.trace import Progress
 
@@ -102,8 +102,8 @@ def mechanism(
     """
     runs = integer(runs, "runs", low=8)
     delta = number(delta, "delta", low=0.0, high=1.0, open_high=True)
-    alarm = number(false_alarm, "false_alarm", low=0.0, high=1.0, open_low=True, open_high=True)
-    share = number(selection, "selection", low=0.0, high=1.0, open_low=True, open_high=True)
+    alarm = fraction(false_alarm, "false_alarm")
+    share = fraction(selection, "selection")
     batch = None if batch is None else integer(batch, "batch", low=1)
     curve = as_curve(claim)
     chosen_on = min(max(4, round(share * runs)), runs - 1)

@@ -33,7 +33,7 @@ from reticent.audit.attack import Watch, outputs_of, roc_of
 from reticent.audit.bounds import cuts
 from reticent.audit.finding import Finding, as_curve, epsilon_of_part, part_of
 from reticent.audit.statistics import Statistic, candidates
-from reticent.checks import FloatArray, integer, number
+from reticent.checks import FloatArray, fraction, integer, number
 from reticent.privacy import Curve, Gaussian, Guarantee, Pure
 from reticent.trace import Progress
 
@@ -285,7 +285,7 @@ def sequential(
     """
     runs = integer(runs, "runs", low=8)
     delta = number(delta, "delta", low=0.0, high=1.0, open_high=True)
-    alarm = number(false_alarm, "false_alarm", low=0.0, high=1.0, open_low=True, open_high=True)
+    alarm = fraction(false_alarm, "false_alarm")
     if seconds is not None:
         seconds = number(seconds, "seconds", low=0.0)
     curve = as_curve(claim)

@@ -28,7 +28,7 @@ from scipy.special import betainc, expit, ndtr, ndtri
 from scipy.stats import binom
 
 from reticent.audit.finding import Finding, as_curve, epsilon_of_part
-from reticent.checks import integer, number
+from reticent.checks import fraction, integer, number
 from reticent.noise import Source
 from reticent.privacy import Curve, Gaussian, Guarantee
 
@@ -206,7 +206,7 @@ def one_run(
     """
     m = integer(canaries, "canaries", low=2)
     delta = number(delta, "delta", low=0.0, high=1.0, open_high=True)
-    alarm = number(false_alarm, "false_alarm", low=0.0, high=1.0, open_low=True, open_high=True)
+    alarm = fraction(false_alarm, "false_alarm")
     if guesses is None:
         guesses = sorted({max(2, m // 10), max(2, m // 3), m})
     tries = [guesses] if isinstance(guesses, int) else list(guesses)
@@ -340,7 +340,7 @@ def few_runs(
     """
     m, runs = integer(canaries, "canaries", low=2), integer(runs, "runs", low=2)
     delta = number(delta, "delta", low=0.0, high=1.0, open_high=True)
-    alarm = number(false_alarm, "false_alarm", low=0.0, high=1.0, open_low=True, open_high=True)
+    alarm = fraction(false_alarm, "false_alarm")
     curve = as_curve(claim)
     if curve is None:
         raise ValueError("claim must be given, because guesses are compared with a claim; got None")

@@ -18,7 +18,7 @@ from reticent.audit.finding import Finding
 from reticent.audit.recompute import Agreement
 from reticent.audit.recompute import guarantee as recompute
 from reticent.audit.whitebox import Exact
-from reticent.checks import integer, number
+from reticent.checks import fraction, integer
 from reticent.trace.sweep import sweep
 
 COLUMNS = ("algorithm", "setting", "claimed", "found", "share", "notices", "recomputed", "verdict")
@@ -216,7 +216,7 @@ def run_all(
     >>> report.holds, len(report.lines)
     (True, 2)
     """
-    alarm = number(false_alarm, "false_alarm", low=0.0, high=1.0, open_low=True, open_high=True)
+    alarm = fraction(false_alarm, "false_alarm")
     runs = None if runs is None else integer(runs, "runs", low=8)
     start = time.perf_counter()
     tasks = planned(quick, names, runs, alarm, white_box)

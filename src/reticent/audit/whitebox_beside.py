@@ -132,16 +132,21 @@ def _norms(budget: Budget) -> Run:
     return run
 
 
+def _weighed(neighbours: str, rows: Any, another: Any, why: str, place: int = 0) -> Pair:
+    """Records of weight 1, one of which loses its weight, or is replaced by another one."""
+    other, weights = rows.copy(), np.ones(len(rows))
+    null = weights.copy()
+    if neighbours == "zero-out":
+        null[place] = 0.0
+    else:
+        other[place] = another
+    return Pair((rows, weights), (other, null), why)
+
+
 def _norm_pairs(neighbours: str) -> Iterator[Pair]:
     for size in (1.0, HUGE, 3.0):
-        sizes, weights = np.full(4, 0.7), np.ones(4)
-        sizes[0] = size
-        other, null = sizes.copy(), weights.copy()
-        if neighbours == "zero-out":
-            null[0] = 0.0
-        else:
-            other[0] = 1e-9
-        yield Pair((sizes, weights), (other, null), f"a row of norm {size:g}")
+        sizes = np.array([size, 0.7, 0.7, 0.7])
+        yield _weighed(neighbours, sizes, 1e-9, f"a row of norm {size:g}")
 
 
 def _squares(budget: Budget) -> Run:
@@ -225,14 +230,9 @@ def _powers(budget: Budget) -> Run:
 def _places(neighbours: str) -> Iterator[Pair]:
     """A record is counted once per column; a null record, of weight 0, is not counted."""
     for size in (1.0, HUGE, TINY, -3.0, 0.0):
-        X, weights = np.ones((4, 2)), np.ones(4)
+        X = np.ones((4, 2))
         X[0] = size
-        other, null = X.copy(), weights.copy()
-        if neighbours == "zero-out":
-            null[0] = 0.0
-        else:
-            other[0] = 1e-9
-        yield Pair((X, weights), (other, null), f"a record of {size:g}")
+        yield _weighed(neighbours, X, 1e-9, f"a record of {size:g}")
 
 
 def _scaled(budget: Budget, of_stream: bool = False) -> Run:
@@ -301,13 +301,7 @@ def _spread(budget: Budget) -> Run:
 
 def _levels(neighbours: str) -> Iterator[Pair]:
     for label in (2.0, -HUGE, TINY):
-        y, weights = np.array([label, 0.5, 0.0]), np.ones(3)
-        other, null = y.copy(), weights.copy()
-        if neighbours == "zero-out":
-            null[0] = 0.0
-        else:
-            other[0] = -label
-        yield Pair((y, weights), (other, null), f"a label {label:g}")
+        yield _weighed(neighbours, np.array([label, 0.5, 0.0]), -label, f"a label {label:g}")
 
 
 def _scores(budget: Budget) -> Run:
@@ -350,14 +344,10 @@ def _lengths(neighbours: str) -> Iterator[Pair]:
     high, low = math.radians(75.0), math.radians(15.0)
     firsts = [(math.cos(high), math.sin(high)), (-1.0, 1.0), (HUGE, HUGE), (TINY, TINY), (1.0, 0.0)]
     for first in firsts:
-        X, weights = np.full((4, 2), 0.5), np.ones(4)
+        X = np.full((4, 2), 0.5)
         X[0] = np.multiply(first, 2.0 if first[0] < HUGE else 1.0)
-        other, null = X.copy(), weights.copy()
-        if neighbours == "zero-out":
-            null[0] = 0.0
-        else:
-            other[0] = -2.0 * math.cos(low), -2.0 * math.sin(low)
-        yield Pair((X, weights), (other, null), f"a record of {X[0]}")
+        another = -2.0 * math.cos(low), -2.0 * math.sin(low)
+        yield _weighed(neighbours, X, another, f"a record of {X[0]}")
 
 
 def _by_class(budget: Budget) -> Run:
@@ -399,11 +389,7 @@ def _predictors(neighbours: str) -> Iterator[Pair]:
 
 
 def _classes(neighbours: str) -> Iterator[Pair]:
-    numbers, weights = np.array([0, 1, 1, 2]), np.ones(4)
-    for place in range(4):
-        other, null = numbers.copy(), weights.copy()
-        if neighbours == "zero-out":
-            null[place] = 0.0
-        else:
-            other[place] = (numbers[place] + 1) % 3
-        yield Pair((numbers, weights), (other, null), f"the class of record {place}")
+    numbers = np.array([0, 1, 1, 2])
+    for place, number in enumerate(numbers):
+        why = f"the class of record {place}"
+        yield _weighed(neighbours, numbers, (number + 1) % 3, why, place)

@@ -10,6 +10,7 @@ from typing import Any
 from reticent import checks
 from reticent.bandit.mirror import KNOWN, Mirror
 from reticent.privacy import Budget, Participation
+from reticent.privacy.participation import check_participation
 from reticent.sets import ConvexSet
 
 
@@ -53,13 +54,12 @@ def budget_of(budget: Any, private: Any) -> Budget | None:
 def participation_of(participation: Any, budget: Budget | None) -> Participation | None:
     if participation is None:
         return None
-    if not isinstance(participation, Participation):
-        raise TypeError(f"participation must be a privacy.Participation, got {participation!r}")
+    rule = check_participation(participation)
     if budget is None:
         raise ValueError(
             "participation cannot be combined with private=False, which protects nobody; leave out one of them"
         )
-    return participation
+    return rule
 
 
 def mirror_of(mirror: Any, convex: ConvexSet) -> Mirror:
@@ -78,7 +78,7 @@ def mirror_of(mirror: Any, convex: ConvexSet) -> Mirror:
 def smoothing_of(smoothing: Any, inner_radius: float, shrinks: bool) -> float | None:
     if smoothing is None:
         return None
-    radius = checks.number(smoothing, "smoothing", low=0.0, open_low=True)
+    radius = checks.positive(smoothing, "smoothing")
     if shrinks and radius >= inner_radius:
         raise ValueError(
             f"smoothing must be below the set's inner radius {inner_radius:.6g} if feasibility='shrink', "

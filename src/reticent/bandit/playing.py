@@ -109,7 +109,7 @@ def run(learner: Bandit, losses: Any, count: int | None, loss: Any, keep: int, p
             with learner._lock:
                 learner._check_turn()
                 mine = whose if whose is None else whose[first : first + _CHUNK]
-                _compiled(learner, form, some, mine, diary.wait, diary.every, pages, values)
+                _compiled(learner, _Plays(form, some, mine, diary.wait, diary.every, pages, values))
             diary.write(pages, values)
     else:
         for t in range(count):
@@ -139,40 +139,61 @@ def _form(loss: Any) -> tuple[int, float] | None:
     return None
 
 
-def _compiled(
-    learner: Bandit,
-    form: tuple[int, float],
-    rows: FloatArray,
-    whose: Digests | None,
-    wait: int,
-    every: int,
-    pages: FloatArray,
-    values: FloatArray,
-) -> None:
-    """Play rows; the points at wait, wait + every, ... are written to ``pages``."""
+@dataclass(slots=True)
+class _Plays:
+    """Plays that are still to be made by a compiled loop.
+
+    Attributes
+    ----------
+    form : (int, float)
+        Kind and scale of the losses.
+    rows : array
+        What they depend on, a row for each play.
+    whose : Digests or None
+        The person of each play, if persons are protected.
+    wait : int
+        Number of plays before the first one whose point is kept.
+    every : int
+        One in so many points is kept.
+    pages : array
+        Where these points are written.
+    values : array
+        Where the losses are written.
+    """
+
+    form: tuple[int, float]
+    rows: FloatArray
+    whose: Digests | None
+    wait: int
+    every: int
+    pages: FloatArray
+    values: FloatArray
+
+    def first(self, count: int) -> _Plays:
+        """The first plays."""
+        whose = None if self.whose is None else self.whose[:count]
+        rows, values = self.rows[:count], self.values[:count]
+        return _Plays(self.form, rows, whose, self.wait, self.every, self.pages, values)
+
+    def after(self, count: int) -> _Plays:
+        """The plays after the first ones."""
+        whose = None if self.whose is None else self.whose[count:]
+        turned, wait = pages_of(count, self.wait, self.every)
+        rows, pages, values = self.rows[count:], self.pages[turned:], self.values[count:]
+        return _Plays(self.form, rows, whose, wait, self.every, pages, values)
+
+
+def _compiled(learner: Bandit, plays: _Plays) -> None:
+    """Make all plays."""
     learner._shelve()
-    done = written = 0
-    while done < len(rows):
-        plays = learner._prepare_play()
+    while len(plays.rows):
+        due = learner._prepare_play()
         if _is_swift(learner):
-            mine = whose if whose is None else whose[done:]
-            played = _swift(
-                learner, form, rows[done:], mine, wait, every, pages[written:], values[done:]
-            )
+            played = _swift(learner, plays)
         else:
-            played = min(plays, len(rows) - done, learner._directions.ready())
-            _stretch(
-                learner,
-                form,
-                rows[done : done + played],
-                whose if whose is None else whose[done : done + played],
-                wait,
-                every,
-                pages[written:],
-                values[done : done + played],
-            )
-        turned, wait = pages_of(played, wait, every)
-        written, done = written + turned, done + played
+            played = min(due, len(plays.rows), learner._directions.ready())
+            _stretch(learner, plays.first(played))
+        plays = plays.after(played)
 
 
 def _count(learner: Bandit, played: int) -> None:
@@ -192,31 +213,23 @@ def _counts(learner: Bandit, whose: Digests | None, step: int, pace: int) -> NDA
     return learner._persons.admit(whose, step, pace)
 
 
-def _stretch(
-    learner: Bandit,
-    form: tuple[int, float],
-    rows: FloatArray,
-    whose: Digests | None,
-    wait: int,
-    every: int,
-    pages: FloatArray,
-    values: FloatArray,
-) -> None:
+def _stretch(learner: Bandit, plays: _Plays) -> None:
     """Make plays of one round."""
-    plan, directions, count = learner._plan, learner._directions, len(rows)
+    plan, directions, count = learner._plan, learner._directions, len(plays.rows)
     learner._response.work_on(count)  # first, because a user-defined set may fail
     here = slice(directions.row, directions.row + count)
     outer = directions.outer[here]
     learner._in_round += count
     _count(learner, count)
-    counts = _counts(learner, whose, learner._total.steps + 1, 0)
-    learner.clipped += kernels.batch(form[0])(
-        form[1], rows, learner._base, plan.smoothing, outer, directions.inner[here],
+    counts = _counts(learner, plays.whose, learner._total.steps + 1, 0)
+    kind, scale = plays.form
+    learner.clipped += kernels.batch(kind)(
+        scale, plays.rows, learner._base, plan.smoothing, outer, directions.inner[here],
         learner._centring.baseline, learner._centring.clip, plan.unit, plan.watch,
-        counts, learner._pending, *learner._gauge, values,
+        counts, learner._pending, *learner._gauge, plays.values,
     )  # fmt: skip
-    places = np.arange(wait, count, every)
-    pages[: len(places)] = learner._base + plan.smoothing * outer[places]
+    places = np.arange(plays.wait, count, plays.every)
+    plays.pages[: len(places)] = learner._base + plan.smoothing * outer[places]
 
 
 def _is_swift(learner: Bandit) -> bool:
@@ -231,23 +244,15 @@ def _is_swift(learner: Bandit) -> bool:
     )
 
 
-def _swift(
-    learner: Bandit,
-    form: tuple[int, float],
-    rows: FloatArray,
-    whose: Digests | None,
-    wait: int,
-    every: int,
-    pages: FloatArray,
-    values: FloatArray,
-) -> int:
-    """Play many rounds of one play each; return their number."""
+def _swift(learner: Bandit, plays: _Plays) -> int:
+    """Make as many plays as possible in rounds of one play each; return their number."""
     plan, directions, geometry = learner._plan, learner._directions, learner._geometry
     rounds = min(plan.sums, plan.rounds - 1) - learner._round + 1
-    most = min(rounds, len(rows), directions.ready())
+    most = min(rounds, len(plays.rows), directions.ready())
     before_these = learner._total.steps
     total, noise, step, base = learner._total._lend(most)
     count = len(noise)
+    plays = plays.first(count)
     here = slice(directions.row, directions.row + count)
     kind, params = learner.set.kernel  # type: ignore[misc]
     basis = geometry.basis if geometry.basis is not None else np.empty((0, 0))
@@ -258,13 +263,13 @@ def _swift(
     learner._sums_in_total = first + count - 1
     learner._set_round(first + count, 0)
     _count(learner, count)
-    counts = _counts(learner, whose if whose is None else whose[:count], before_these + 1, 1)
-    learner.clipped += kernels.projected(form[0], kind)(
-        form[1], rows[:count], np.array(params), geometry.center, plan.shrink, basis,
+    counts = _counts(learner, plays.whose, before_these + 1, 1)
+    learner.clipped += kernels.projected(plays.form[0], kind)(
+        plays.form[1], plays.rows, np.array(params), geometry.center, plan.shrink, basis,
         plan.smoothing, directions.outer[here], directions.inner[here],
         learner._centring.baseline, learner._centring.clip, plan.unit, before, scale * base,
         np.array(plan.schedule), float(first), counts, learner._pending, *learner._gauge,
-        total, noise, scale * step, point, released, wait, every, pages, values,
+        total, noise, scale * step, point, released, plays.wait, plays.every, plays.pages, plays.values,
     )  # fmt: skip
     learner._sum_of_gradients, learner._last = released, (released - before) / scale
     learner._point = learner._response.point = point

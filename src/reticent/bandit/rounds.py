@@ -116,7 +116,7 @@ class Rounds(ABC):
         if not isinstance(set, ConvexSet):
             raise TypeError(f"set must be a reticent.sets.ConvexSet, got {set!r}")
         self.set = set
-        self.lipschitz = checks.number(lipschitz, "lipschitz", low=0.0, open_low=True)
+        self.lipschitz = checks.positive(lipschitz, "lipschitz")
         self.horizon = None if horizon is None else checks.integer(horizon, "horizon", low=1)
         self.values = arguments.values_of(values)
         self.calibration = prescribed.check(calibration)
@@ -126,7 +126,7 @@ class Rounds(ABC):
         self._watches = self.centring == "adaptive" and self.calibration == "exact"
         self.feasibility = checks.choice(feasibility, "feasibility", FEASIBILITY)
         self._shrinks = self.feasibility == "shrink"
-        self._step = None if step is None else checks.number(step, "step", low=0.0, open_low=True)
+        self._step = None if step is None else checks.positive(step, "step")
         self.mirror = arguments.mirror_of(mirror, set)
         self.patience = checks.integer(patience, "patience", low=1)
         self.noise_precision = checks.choice(

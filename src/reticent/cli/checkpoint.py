@@ -13,7 +13,6 @@ different beginning is refused.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any
 
 from reticent.cli.errors import Refused
 from reticent.state.files import File
+from reticent.state.locks import try_lock
 
 FORMAT = "reticent-learn"
 VERSION = 2
@@ -33,12 +33,10 @@ def locked(folder: Path) -> Iterator[None]:
     """Lock the folder against other processes: two continuations of one state would be a fork."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not try_lock(descriptor):
             raise Refused(
                 f"another reticent process is working in {folder}; wait for it, or choose another --out"
-            ) from None
+            )
         yield
     finally:
         os.close(descriptor)

@@ -11,8 +11,8 @@ post-processing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,7 @@ from scipy.special import ndtri
 
 from reticent.checks import FloatArray
 from reticent.noise import Source, release
-from reticent.privacy import Budget, Gaussian, Laplace, Release
-from reticent.privacy.curves import Curve
+from reticent.privacy import Budget, Release
 
 SHARE = 0.1
 """Share of the budget for the search: of mu squared, or of epsilon if delta = 0. Up to three times that if records are
@@ -133,12 +132,9 @@ class Search:
         If there are so many columns that noise would swamp their counts, only the norm of the rows is found, provided
         that ``rows`` asks for it.
         """
-        pure = budget.delta == 0.0
-        whole = budget.epsilon if pure else budget.mu
-        noise = "laplace" if pure else "gaussian"
 
         def made(share: float, columns: int) -> Search:
-            level = whole * (share if pure else math.sqrt(share))
+            noise, level = release.share_of(budget, share)
             return cls(columns, rows, level, noise, budget.neighbours, precision)
 
         for some in (columns, 0) if rows else (columns,):
@@ -187,16 +183,10 @@ class Search:
         first, columns = (_POWERS + 1, 1) if rows else (2 * _POWERS + 1, self.columns)
         return [columns * first] + [columns * PIECES] * ZOOMS
 
-    def _release(self, words: str, moved: float, scale: float, size: int, count: int) -> Release:
-        if self.precision == "lattice":
-            moved = release.widened(moved, scale, size, self.noise)
-        kind: Callable[[float], Curve] = Gaussian if self.noise == "gaussian" else Laplace
-        name = "Gaussian, standard deviation" if self.noise == "gaussian" else "Laplace, scale"
-        return Release(words, kind(moved / scale), moved, f"{name} {scale:.6g}", count)
-
     @property
     def releases(self) -> tuple[Release, ...]:
         """All releases of the search, with their costs."""
+        counts = partial(release.accounted, noise=self.noise, precision=self.precision)
         made = []
         columns = f"{self.columns} column{'s' * (self.columns > 1)}"
         for rows, words in ((False, columns), (True, "row norms")):
@@ -204,8 +194,8 @@ class Search:
                 continue
             moved = self._moved_rows if rows else self._moved
             first, *_, last = zip(self._scales(rows), self._sizes(rows), strict=True)
-            made.append(self._release(f"counts of {words} by powers of two", moved, *first, 1))
-            made.append(self._release(f"counts of {words} by finer pieces", moved, *last, ZOOMS))
+            made.append(counts(f"counts of {words} by powers of two", moved, *first))
+            made.append(counts(f"counts of {words} by finer pieces", moved, *last, count=ZOOMS))
         return tuple(made)
 
     @property

@@ -24,9 +24,8 @@ from scipy.special import expit
 
 from reticent.checks import FloatArray
 from reticent.erm.problem import Groups
-from reticent.noise import Source
-from reticent.noise import release as noisy_release
-from reticent.privacy import Budget, Gaussian, Laplace, Release
+from reticent.noise import Source, release
+from reticent.privacy import Budget, Release
 
 SHARES = (0.02, 0.05, 0.1)
 """Shares of the budget that callers choose from: of mu squared, or of epsilon if delta = 0."""
@@ -72,31 +71,24 @@ def counted(given: Any, groups: Groups | None) -> Any:
 
 
 @dataclass(frozen=True)
-class ClassCounts:
+class ClassCounts(release.NoisyVector):
     """Description of noisy counts of the classes: sensitivity, noise and cost.
 
     Parameters
     ----------
-    classes : int
-        Number of classes.
+    words : str
+        Name of the release in the guarantee.
     moved : float
         Sensitivity of the counts: in l2 for Gaussian noise, in l1 for Laplace noise.
+    size : int
+        Number of classes.
     scale : float
         Scale of the noise on each count.
     noise : {"gaussian", "laplace"}
         Distribution of the noise.
     precision : {"lattice", "float"}
         Where noisy counts lie; "float" is for simulations.
-    words : str
-        Name of the release in the guarantee.
     """
-
-    classes: int
-    moved: float
-    scale: float
-    noise: str
-    precision: str
-    words: str = "counts of the classes"
 
     @classmethod
     def of(
@@ -109,28 +101,17 @@ class ClassCounts:
     ) -> ClassCounts:
         """Counts that spend ``share`` of a budget."""
         places = 1.0 if budget.neighbours == "zero-out" else 2.0
-        pure = budget.delta == 0.0
-        moved = places if pure else math.sqrt(places)
-        level = share * budget.epsilon if pure else math.sqrt(share) * budget.mu
-        noise = "laplace" if pure else "gaussian"
+        noise, level = release.share_of(budget, share)
+        moved = math.sqrt(places) if noise == "gaussian" else places
         scale = moved / level
         if precision == "lattice":
-            scale = noisy_release.scale_for(moved, level, classes, noise)
-            moved = noisy_release.widened(moved, scale, classes, noise)
-        return cls(classes, moved, scale, noise, precision, words)
+            scale = release.scale_for(moved, level, classes, noise)
+        return cls(words, moved, classes, scale, noise, precision)
 
     @property
-    def deviation(self) -> float:
-        """Standard deviation of the noise on one count."""
-        return self.scale * (1.0 if self.noise == "gaussian" else math.sqrt(2.0))
-
-    @property
-    def release(self) -> Release:
-        """The release of these counts, with its cost."""
-        pure = self.noise == "laplace"
-        curve = Laplace(self.moved / self.scale) if pure else Gaussian(self.moved / self.scale)
-        words = "Laplace, scale" if pure else "Gaussian, standard deviation"
-        return Release(self.words, curve, self.moved, f"{words} {self.scale:.6g}")
+    def classes(self) -> int:
+        """Number of classes."""
+        return self.size
 
     def seen(self, numbers: Any, weights: Any, source: Source) -> FloatArray:
         """The noisy counts. Everything else this class computes is post-processing of them.
@@ -145,9 +126,7 @@ class ClassCounts:
             Generator of the noise. :attr:`release` must have been charged before.
         """
         counts = np.bincount(numbers, weights, self.classes).astype(np.float64)
-        return noisy_release.noisy(
-            counts, self.scale, source, noise=self.noise, precision=self.precision
-        )
+        return self.draw(counts, source)
 
     def factors(self, seen: FloatArray) -> FloatArray:
         """Class weights in (0, 1] from noisy counts: the smallest count divided by the count of the class."""

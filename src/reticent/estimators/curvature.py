@@ -18,7 +18,7 @@ from reticent.erm.rounded_sums import UNIT, as_matrix, as_vector
 from reticent.estimators.summary import NoIntervals, check_clear
 from reticent.losses import CappedLogistic, Logistic
 from reticent.noise import Source, release
-from reticent.privacy import Budget, Gaussian, Pure, Release
+from reticent.privacy import Budget, Release
 from reticent.solve.blocks import UNITS, InMemory, IsClass, summed
 
 SHARE = 0.25
@@ -90,9 +90,7 @@ class Curvature:
     @classmethod
     def of(cls, budget: Budget, loss: Any, dim: int, count: int, precision: str) -> Curvature:
         """The release that takes ``SHARE`` of a budget, for ``count`` records."""
-        pure = budget.delta == 0.0
-        level = SHARE * budget.epsilon if pure else math.sqrt(SHARE) * budget.mu
-        noise = "gamma" if pure else "gaussian"
+        noise, level = release.share_of(budget, SHARE, pure="gamma")
         slope, bend = loss.scalar_bounds()
         times = _SCORES[type(loss)]
         square = loss.feature_norm**2 * (1.0 + (dim + 32) * 2.0**-50)
@@ -115,17 +113,13 @@ class Curvature:
     @property
     def release(self) -> Release:
         """The release, with its cost."""
-        moved, size = self.moved, self.dim * (self.dim + 1)
-        if self.precision == "lattice":
-            moved = release.widened(moved, self.scale, size, self.noise)
-        pure = self.noise == "gamma"
-        curve = Pure(moved / self.scale) if pure else Gaussian(moved / self.scale)
-        words = "Gamma, scale" if pure else "Gaussian, standard deviation"
-        return Release(
+        return release.accounted(
             "curvature and products of scores",
-            curve,
-            moved,
-            f"{words} {self.scale:.6g}",
+            self.moved,
+            self.scale,
+            self.dim * (self.dim + 1),
+            noise=self.noise,
+            precision=self.precision,
             details=(f"products of scores were divided by {self.times:g}",),
         )
 

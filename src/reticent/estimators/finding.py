@@ -8,7 +8,6 @@ docs/algorithms/private-bounds.md.
 
 from __future__ import annotations
 
-import math
 import threading
 import warnings
 from dataclasses import dataclass, field, replace
@@ -22,7 +21,7 @@ from reticent.estimators.bounds import Columns, Search
 from reticent.estimators.parameters import LEAST_NORM, PRIVATE, budget, participation
 from reticent.estimators.scaling import Scaling, Units
 from reticent.losses.records import row_norms
-from reticent.noise import Source
+from reticent.noise import Source, release
 from reticent.privacy import Budget, Guarantee, Release
 
 _LONGEST = 20_000
@@ -191,10 +190,8 @@ class First:
         return cls(budget, count, chosen, features, labels, around_zero)
 
     def _search(self, columns: int, rows: bool, share: float) -> Search:
-        pure = self.budget.delta == 0.0
-        whole = self.budget.epsilon if pure else self.budget.mu
-        level = whole * (share if pure else math.sqrt(share)) * (1.0 - 2.0**-40)
-        noise = "laplace" if pure else "gaussian"
+        noise, level = release.share_of(self.budget, share)
+        level *= 1.0 - 2.0**-40
         return Search(columns, rows, level, noise, self.budget.neighbours, "lattice")
 
     @property

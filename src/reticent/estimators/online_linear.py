@@ -18,6 +18,7 @@ from reticent.estimators import parameters
 from reticent.estimators.mixins import Bounded, FloatArray
 from reticent.estimators.online import OnlineEstimator
 from reticent.estimators.parameters import PRIVATE
+from reticent.estimators.scaling import from_unit
 from reticent.estimators.stream import Stream
 
 __all__ = ["OnlineLinearRegression"]
@@ -235,6 +236,4 @@ class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
         self._set_line(coefficients[0], intercepts[0])
 
     def _from_unit(self, z: FloatArray) -> FloatArray:
-        low, high = self._bounds
-        half = 0.5 * (high - low)
-        return low + half + half * z
+        return np.asarray(from_unit(z, *self._bounds))

@@ -75,13 +75,9 @@ def warn_of_defaults(values: Mapping[str, Any]) -> None:
             )
 
 
-def _positive(value: Any, name: str) -> float:
-    return checks.number(value, name, low=0.0, open_low=True)
-
-
 def _row_norm(value: Any, name: str) -> float:
     """A norm by which rows are divided and which scaling multiplies, so both results must be finite too."""
-    return checks.number(_positive(value, name), name, low=LEAST_NORM, high=1e300)
+    return checks.number(checks.positive(value, name), name, low=LEAST_NORM, high=1e300)
 
 
 def _or_none(check: Check) -> Check:
@@ -159,7 +155,7 @@ def _seed(value: Any, name: str) -> int | None:
 
 
 CHECKS: Mapping[str, Check] = {
-    "epsilon": _positive,
+    "epsilon": checks.positive,
     "delta": partial(checks.number, low=0.0, high=1.0, open_high=True),
     "neighbours": partial(checks.choice, allowed=NEIGHBOURS),
     "feature_norm": _row_norm,
@@ -167,12 +163,12 @@ CHECKS: Mapping[str, Check] = {
     "scaling": partial(checks.choice, allowed=("auto", "none")),
     "classes": _labels,
     "fit_intercept": checks.flag,
-    "intercept_scaling": _positive,
+    "intercept_scaling": checks.positive,
     "influence": partial(checks.number, low=0.0, high=1.0, open_low=True),
     "ridge": _or_none(partial(checks.number, low=0.0)),
-    "radius": _positive,
-    "norm": _positive,
-    "coefficient_norm": _or_none(_positive),
+    "radius": checks.positive,
+    "norm": checks.positive,
+    "coefficient_norm": _or_none(checks.positive),
     "learner": partial(checks.choice, allowed=LEARNERS),
     "horizon": _whole_or_none,
     "window": _whole_or_none,

@@ -40,7 +40,7 @@ from reticent.estimators import parameters
 from reticent.estimators.dictionaries import Declared, FloatArray, Hashed, Record, SparselyHashed
 from reticent.estimators.finding import found_first
 from reticent.estimators.mixins import shares
-from reticent.estimators.scaling import to_unit
+from reticent.estimators.scaling import from_unit, to_unit
 from reticent.estimators.sparse_stream import SparseStream, begun, chosen, restored
 from reticent.estimators.stream import Stream, plan_of
 from reticent.losses import ClipCounts
@@ -642,19 +642,14 @@ class OnlineLinearRegression(_Online, base.MiniBatchRegressor):
         found = None if self._stream is None else self._stream.found
         return (self._low, self._high) if found is None or found.labels is None else found.labels
 
-    def _predictions(self, z: Any) -> Any:
-        low, high = self._ends
-        half = 0.5 * (high - low)
-        return np.clip(low + half + half * z, low, high)
-
     def predict_one(self, x: Record) -> float:
         values = self._values(x)
         z = 0.0 if self._stream is None else self._stream.predictor_one(values)
         low, high = self._ends
-        half = 0.5 * (high - low)
-        return min(high, max(low, low + half + half * z))
+        return min(high, max(low, from_unit(z, low, high)))
 
     def predict_many(self, X: Any) -> Any:
         import pandas
 
-        return pandas.Series(self._predictions(self._predictors_many(X)[:, 0]), index=X.index)
+        ends, z = self._ends, self._predictors_many(X)[:, 0]
+        return pandas.Series(np.clip(from_unit(z, *ends), *ends), index=X.index)

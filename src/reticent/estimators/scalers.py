@@ -32,7 +32,7 @@ from reticent.estimators.mixins import (
 )
 from reticent.estimators.scaling import NARROW
 from reticent.noise import Source, release
-from reticent.privacy import Budget, Gaussian, Guarantee, Pure, Release, charge
+from reticent.privacy import Budget, Guarantee, charge
 from reticent.privacy.guarantee import with_details
 from reticent.solve.blocks import AS_IT_IS, Block, Form, InMemory, Lazy, summed
 
@@ -320,17 +320,13 @@ class PrivateScaler(_Scaler, Charged):
         scale = moved / level
         if lattice:
             scale = max(release.scale_for(moved, level, size, noise), 2.0 * count * 2.0**-30)
-            moved = release.widened(moved, scale, size, noise)
-        cost = moved / scale
-        words = "Gaussian, standard deviation" if noise == "gaussian" else "Gamma, scale"
-        curve = Gaussian(cost) if noise == "gaussian" else Pure(cost)
-        item = Release(
-            "sums of features and of their squares", curve, moved, f"{words} {scale:.6g}"
+        made = release.NoisyVector(
+            "sums of features and of their squares", moved, size, scale, noise, self.noise_precision
         )
         beside = () if search is None else search.releases
         unit = "record" if persons is None else "person"
         guarantee = Guarantee.of(
-            budget, [*beside, item], seeded=source.seeded, lattice=lattice, unit=unit
+            budget, [*beside, made.release], seeded=source.seeded, lattice=lattice, unit=unit
         )
         charge(guarantee, "private scaler")
         if search is not None:
@@ -342,11 +338,11 @@ class PrivateScaler(_Scaler, Charged):
         empty = half <= NARROW
         half = np.where(empty, 1.0, half)
         sums = summed(records.map(Moments(self.data_low_, self.data_high_, center, half)))
-        seen = release.noisy(sums, scale, source, noise=noise, precision=self.noise_precision)
+        seen = made.draw(sums, source)
         mean = np.clip(seen[:columns] / count, -1.0, 1.0)
         variance = seen[columns:] / count - mean * mean
         # A variance below its noise carries no information, and dividing by it would blow features up.
-        doubt = scale * (1.0 if noise == "gaussian" else math.sqrt(size + 1.0)) / count
+        doubt = made.deviation / count
         self.center_ = center + half * mean
         self.scale_ = half * np.sqrt(np.clip(variance, max(doubt, _LEAST**2), 1.0))
         self.center_[empty], self.scale_[empty] = center[empty], 1.0

@@ -26,7 +26,7 @@ from reticent.erm.rounded_sums import UNIT, UNITS, weighted_rows
 from reticent.estimators.bounds import Columns
 from reticent.losses.records import clip_rows, row_norms, unit_rows
 from reticent.noise import Source, release
-from reticent.privacy import Budget, Gaussian, Laplace, Release
+from reticent.privacy import Budget, Release
 from reticent.solve.blocks import block_size, ends, summed
 
 # Appending the intercept may round the norm of a row to just above the stated one.
@@ -178,16 +178,21 @@ def to_unit(y: Any, low: float, high: float) -> Any:
     return np.clip((0.5 * y - 0.5 * low) / half * 2.0 - 1.0, -1.0, 1.0)
 
 
+def from_unit(z: Any, low: float, high: float) -> Any:
+    """Predictions for labels within the bounds, from those for labels mapped to [-1, 1]."""
+    half = 0.5 * high - 0.5 * low
+    return low + half + half * z
+
+
 def in_labels(
     coefficients: FloatArray, intercept: float, low: float, high: float
 ) -> tuple[FloatArray, float]:
     """A linear predictor of labels within bounds, from one of labels mapped to [-1, 1]."""
-    half = 0.5 * high - 0.5 * low
-    return half * coefficients, float(low + half + half * intercept)
+    return (0.5 * high - 0.5 * low) * coefficients, float(from_unit(intercept, low, high))
 
 
 @dataclass(frozen=True)
-class NoisySum:
+class NoisySum(release.NoisyVector):
     """Description of a noisy sum over the records.
 
     Parameters
@@ -213,13 +218,6 @@ class NoisySum:
     'Gaussian, standard deviation 42.2468'
     """
 
-    words: str
-    moved: float
-    size: int
-    scale: float
-    noise: str
-    precision: str
-
     @classmethod
     def of(
         cls,
@@ -232,32 +230,12 @@ class NoisySum:
         precision: str = "lattice",
     ) -> Self:
         """A sum that spends ``share`` of a budget; its entries are at most ``largest`` in absolute value."""
-        pure = budget.delta == 0.0
-        noise = "laplace" if pure else "gaussian"
-        level = budget.epsilon * share if pure else budget.mu * math.sqrt(share)
+        noise, level = release.share_of(budget, share)
         if precision == "float":
             return cls(words, moved, size, moved / level, noise, precision)
         scale = release.scale_for(moved, level, size, noise)
         scale = max(scale, 2.0 * largest * 2.0**-30)
-        return cls(words, release.widened(moved, scale, size, noise), size, scale, noise, precision)
-
-    @property
-    def deviation(self) -> float:
-        """Standard deviation of the noise on one entry."""
-        return self.scale * (1.0 if self.noise == "gaussian" else math.sqrt(2.0))
-
-    @property
-    def release(self) -> Release:
-        """The release, with its cost."""
-        kind = Gaussian if self.noise == "gaussian" else Laplace
-        words = "Gaussian, standard deviation" if self.noise == "gaussian" else "Laplace, scale"
-        return Release(
-            self.words, kind(self.moved / self.scale), self.moved, f"{words} {self.scale:.6g}"
-        )
-
-    def draw(self, total: FloatArray, source: Source) -> FloatArray:
-        """The noisy sum. :attr:`release` must have been charged before."""
-        return release.noisy(total, self.scale, source, noise=self.noise, precision=self.precision)
+        return cls(words, moved, size, scale, noise, precision)
 
 
 def moments_sensitivity(columns: int, weight: float, budget: Budget) -> float:

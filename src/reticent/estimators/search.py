@@ -402,10 +402,9 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         groups: Any,
     ) -> _Price:
         pure = run.delta == 0.0
-        noise = "laplace" if pure else "gaussian"
         # a record is right or wrong, or has a clipped error in [0, 1], so it changes a sum of scores by at most 1;
         # so does a person, whose records have weights that add up to at most 1
-        level = SCORE_SHARE * run.epsilon if pure else math.sqrt(SCORE_SHARE) * run.mu
+        noise, level = release.share_of(run, SCORE_SHARE)
         scale = release.scale_for(1.0, level, 1, noise)
         cost = release.widened(1.0, scale, 1, noise) / scale
         score: Curve = Laplace(cost) if pure else Gaussian(cost)

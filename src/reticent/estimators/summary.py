@@ -16,7 +16,7 @@ from scipy.linalg import null_space
 from reticent import checks
 from reticent.checks import FloatArray
 from reticent.noise import Source, release
-from reticent.privacy import Budget, Gaussian, Guarantee, Laplace, Release
+from reticent.privacy import Budget, Guarantee, Release
 from reticent.trace.summary import NoIntervals, Summary
 
 SHARE = 0.05
@@ -61,22 +61,16 @@ class SquaredLabels:
     @classmethod
     def of(cls, budget: Budget, precision: str) -> SquaredLabels:
         """The sum that spends ``SHARE`` of a budget."""
-        pure = budget.delta == 0.0
-        level = SHARE * budget.epsilon if pure else math.sqrt(SHARE) * budget.mu
-        noise = "laplace" if pure else "gaussian"
+        noise, level = release.share_of(budget, SHARE)
         scale = 1.0 / level if precision == "float" else release.scale_for(1.0, level, 1, noise)
         return cls(scale, noise, precision)
 
     @property
     def release(self) -> Release:
         """The release, with its cost."""
-        moved = 1.0
-        if self.precision == "lattice":
-            moved = release.widened(1.0, self.scale, 1, self.noise)
-        pure = self.noise == "laplace"
-        curve = Laplace(moved / self.scale) if pure else Gaussian(moved / self.scale)
-        words = "Laplace, scale" if pure else "Gaussian, standard deviation"
-        return Release("sum of squared labels", curve, moved, f"{words} {self.scale:.6g}")
+        return release.accounted(
+            "sum of squared labels", 1.0, self.scale, 1, noise=self.noise, precision=self.precision
+        )
 
     def draw(self, labels: FloatArray, source: Source) -> float:
         """The noisy sum. Squares are rounded down to multiples of 2^-20, so that the sum is exact."""
@@ -197,7 +191,7 @@ def summarise(
     solved: Solved, carried: Carried, level: float, about: str, guarantee: Guarantee
 ) -> Summary:
     """The table of the numbers to which learnt weights are mapped."""
-    level = checks.number(level, "level", low=0.0, high=1.0, open_low=True, open_high=True)
+    level = checks.fraction(level, "level")
     carry = carried.matrix
     if carried.null is not None:
         basis = null_space(carried.null)

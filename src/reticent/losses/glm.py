@@ -292,7 +292,7 @@ class GeneralizedLinear(Loss):
         [0.5, 0.0]
         """
         x, row = np.asarray(x, dtype=np.float64), _row(a)
-        step = checks.number(step, "step", low=0.0, open_low=True)
+        step = checks.positive(step, "step")
         weight = 1.0 / (
             1.0 + step * (self.ridge if ridge is None else checks.number(ridge, "ridge", low=0.0))
         )

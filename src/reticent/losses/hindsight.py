@@ -152,12 +152,8 @@ def best_fixed(
     >>> best.point.tolist(), best.value
     ([0.5, 0.0], 0.125)
     """
-    gap = checks.number(gap, "gap", low=0.0, open_low=True)
-    limit = (
-        math.inf
-        if time_limit is None
-        else checks.number(time_limit, "time_limit", low=0.0, open_low=True)
-    )
+    gap = checks.positive(gap, "gap")
+    limit = math.inf if time_limit is None else checks.positive(time_limit, "time_limit")
     steps = checks.integer(iteration_limit, "iteration_limit", low=1)
     if not isinstance(loss, Loss):
         raise TypeError(

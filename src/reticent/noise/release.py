@@ -11,6 +11,9 @@ numbers in floating point must account for those too.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +21,20 @@ from numpy.typing import NDArray
 from reticent import checks
 from reticent.noise import lattice
 from reticent.noise.source import Source
+from reticent.privacy import Budget, Gaussian, Laplace, Pure, Release
+from reticent.privacy.curves import Curve
 
 _SAMPLERS = {"gaussian": lattice.gaussian, "laplace": lattice.laplace, "gamma": lattice.gamma}
+_CURVES: dict[str, Callable[[float], Curve]] = {
+    "gaussian": Gaussian,
+    "laplace": Laplace,
+    "gamma": Pure,
+}
+_WORDS = {
+    "gaussian": "Gaussian, standard deviation",
+    "laplace": "Laplace, scale",
+    "gamma": "Gamma, scale",
+}
 
 
 def _steps(noise: str) -> float:
@@ -40,7 +55,7 @@ def scale_for(sensitivity: float, level: float, dim: int, noise: str = "gaussian
 
     ``level`` is mu for Gaussian noise and epsilon for other noise.
     """
-    level = checks.number(level, "level", low=0.0, open_low=True)
+    level = checks.positive(level, "level")
     spread = float(dim) if noise == "laplace" else math.sqrt(dim)
     room = level - spread / _steps(noise)
     if room <= 0.0:
@@ -49,6 +64,82 @@ def scale_for(sensitivity: float, level: float, dim: int, noise: str = "gaussian
             "use a larger epsilon or fewer dimensions"
         )
     return sensitivity / room
+
+
+def share_of(budget: Budget, share: float, pure: str = "laplace") -> tuple[str, float]:
+    """The noise of a release that takes a share of a budget, and what it may cost.
+
+    That is Gaussian noise and a mu or, if delta = 0, noise of the kind ``pure`` and an epsilon. Shares are of mu
+    squared, or of epsilon, so those of several releases add up.
+    """
+    if budget.delta == 0.0:
+        return pure, share * budget.epsilon
+    return "gaussian", math.sqrt(share) * budget.mu
+
+
+def accounted(
+    what: str,
+    sensitivity: float,
+    scale: float,
+    dim: int,
+    *,
+    noise: str = "gaussian",
+    precision: str = "lattice",
+    **more: Any,
+) -> Release:
+    """The entry of a guarantee for a vector with noise of a given scale: what it is, and what it costs.
+
+    ``sensitivity`` is that of the vector itself; rounding to the lattice is added to it here. ``more`` are further
+    fields of the entry.
+    """
+    moved = widened(sensitivity, scale, dim, noise) if precision == "lattice" else sensitivity
+    return Release(
+        what, _CURVES[noise](moved / scale), moved, f"{_WORDS[noise]} {scale:.6g}", **more
+    )
+
+
+@dataclass(frozen=True)
+class NoisyVector:
+    """Description of a vector that is released with noise.
+
+    Parameters
+    ----------
+    words : str
+        Name of the release in the guarantee.
+    moved : float
+        Sensitivity: Euclidean norm for Gaussian and Gamma noise, 1-norm for Laplace noise.
+    size : int
+        Number of entries.
+    scale : float
+        Scale of the noise.
+    noise : {"gaussian", "laplace", "gamma"}
+        Distribution of the noise.
+    precision : {"lattice", "float"}
+        Where noisy values lie; "float" is for simulations.
+    """
+
+    words: str
+    moved: float
+    size: int
+    scale: float
+    noise: str
+    precision: str
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the noise on one entry."""
+        squares = {"gaussian": 1.0, "laplace": 2.0, "gamma": self.size + 1.0}
+        return self.scale * math.sqrt(squares[self.noise])
+
+    @property
+    def release(self) -> Release:
+        """The release, with its cost."""
+        how = {"noise": self.noise, "precision": self.precision}
+        return accounted(self.words, self.moved, self.scale, self.size, **how)
+
+    def draw(self, vector: NDArray[np.float64], source: Source) -> NDArray[np.float64]:
+        """The noisy vector. :attr:`release` must have been charged before."""
+        return noisy(vector, self.scale, source, noise=self.noise, precision=self.precision)
 
 
 def noisy(

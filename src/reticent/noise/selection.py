@@ -118,7 +118,7 @@ def select(scores: ArrayLike, scale: float, source: Source, noise: str = "gumbel
     1
     """
     values = _check_scores(scores)
-    scale = checks.number(scale, "scale", low=0.0, open_low=True)
+    scale = checks.positive(scale, "scale")
     checks.choice(noise, "noise", _NOISES)
     _check_source(source)
     return _select(values, scale, source, noise)
@@ -286,7 +286,7 @@ def _choose(
     seed: int | None,
 ) -> Selection:
     values = _check_scores(scores)
-    sensitivity = checks.number(sensitivity, "sensitivity", low=0.0, open_low=True)
+    sensitivity = checks.positive(sensitivity, "sensitivity")
     if budget is not None:
         if not isinstance(budget, Budget):
             raise TypeError(f"budget must be a reticent.Budget, got {budget!r}")
@@ -338,14 +338,14 @@ def _scale(
         raise TypeError(f"give exactly one of epsilon, scale and budget; got {words}")
     if scale is None:
         if budget is None:
-            budget = Budget(checks.number(epsilon, "epsilon", low=0.0, open_low=True))
+            budget = Budget(checks.positive(epsilon, "epsilon"))
         # calibration.gumbel takes how far one score moves, and doubles it
         scale = (
             calibration.gumbel(budget, 0.5 * reach)
             if noise == "gumbel"
             else calibration.gamma(budget, reach)
         )
-    scale = checks.number(scale, "scale", low=0.0, open_low=True)
+    scale = checks.positive(scale, "scale")
     if not 0.0 < reach / scale < math.inf:
         raise ValueError(
             f"a sensitivity of {reach:g} of the difference of two scores and a scale of {scale:g} are too far "

@@ -265,7 +265,7 @@ def _added(value: Any) -> str | float | None:
         raise ValueError(
             f"added_regularizer must be None, 'auto' or a number above 0, got {value!r}"
         )
-    return checks.number(value, "added_regularizer", low=0.0, open_low=True)
+    return checks.positive(value, "added_regularizer")
 
 
 def _convexity(given: float | None, loss: Any, added: str | float | None) -> float:

@@ -400,5 +400,5 @@ def _label_rule(loss: Loss | None) -> Any:
     return None
 
 
-def check_horizon(horizon: Any) -> int | None:
-    return None if horizon is None else checks.integer(horizon, "horizon", low=1)
+def check_horizon(horizon: Any, longest: int = 2**62) -> int | None:
+    return None if horizon is None else checks.integer(horizon, "horizon", low=1, high=longest)

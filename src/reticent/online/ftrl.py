@@ -108,9 +108,7 @@ class FollowTheRegularizedLeader(Learner):
         needs_projection(set)
         self.calibration = prescribed.check(calibration)
         self.regularizer = (
-            None
-            if regularizer is None
-            else checks.number(regularizer, "regularizer", low=0.0, open_low=True)
+            None if regularizer is None else checks.positive(regularizer, "regularizer")
         )
         self.averaging = bool(averaging)
         if self.averaging and self.regularizer is not None:

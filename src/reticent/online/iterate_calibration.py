@@ -74,7 +74,7 @@ def calibrate(
     slope = (
         loss.scalar_bounds(set)[0]
         if lipschitz is None
-        else checks.number(lipschitz, "lipschitz", low=0.0, open_low=True) / loss.feature_norm
+        else checks.positive(lipschitz, "lipschitz") / loss.feature_norm
     )
     if not math.isfinite(slope):
         raise ValueError(
@@ -86,7 +86,7 @@ def calibrate(
     elif added == "auto":
         weight = balanced_addition(set, loss, bound, budget.mu, horizon)
     else:
-        weight = checks.number(added, "added_regularizer", low=0.0, open_low=True)
+        weight = checks.positive(added, "added_regularizer")
     if loss.ridge == 0.0 and (weight == 0.0 or not math.isfinite(set.norm_bound)):
         raise ValueError(
             f"{loss!r} is not strongly convex, so its iterates are not stable; give the loss a "

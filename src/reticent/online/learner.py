@@ -633,7 +633,7 @@ class Restored:
 
 def _lipschitz(given: float | None, loss: Loss | None, set: ConvexSet) -> float:
     if given is not None:
-        return checks.number(given, "lipschitz", low=0.0, open_low=True)
+        return checks.positive(given, "lipschitz")
     if loss is None:
         raise ValueError(
             "lipschitz must be set if there is no loss, because gradients are clipped to it and the "

@@ -27,6 +27,7 @@ from reticent.online.ftrl import needs_projection
 from reticent.online.inner import GradientDescent, ImplicitGradient, kind_of
 from reticent.online.totals import warn_of
 from reticent.privacy import Budget, Guarantee, Participation, charge
+from reticent.privacy.participation import check_participation
 from reticent.sets import ConvexSet
 from reticent.state.lease import Lease, claim
 from reticent.state.persons import Persons
@@ -128,14 +129,14 @@ class PerturbedIterates(OnlineLearner):
             )
         needs_projection(set)
         iterate_calibration.needs_exact_projection(set)
-        self.horizon = check_horizon(horizon)
+        self.horizon = check_horizon(horizon, schedules.LONGEST)
         self.inner = ImplicitGradient() if inner is None else inner
         self.noise_precision = checks.choice(
             noise_precision, "noise_precision", ("lattice", "float")
         )
         self.schedule = schedules.choose(schedule, budget, self.horizon)
         self._given_lipschitz = lipschitz
-        self.participation = participation
+        self.participation = None if participation is None else check_participation(participation)
         self._table = None if participation is None else Persons(participation, budget.window)
         self._inner = kind_of(self.inner, loss)
         assert isinstance(loss, GeneralizedLinear)  # kind_of refuses others

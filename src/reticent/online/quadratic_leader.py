@@ -161,7 +161,7 @@ class QuadraticLeader(TotalLearner):
             of_squares, of_labels = np.ravel(found.scale)[:2]
             return float(of_squares / of_labels)
         if given is not None:
-            return checks.number(given, "weight", low=0.0, open_low=True)
+            return checks.positive(given, "weight")
         # This minimises (F^4 + w^2 F^2 Y^2) (r^2/2 + 1/w^2), the noise of V x and of u at ||x|| = r.
         return math.sqrt(math.sqrt(2.0) * F / (self._typical * Y))
 

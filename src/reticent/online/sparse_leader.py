@@ -154,8 +154,8 @@ class SparseLeader(Twins):
             )
         self._kind, self._params = kernel
         self.loss = loss
-        self.radius = checks.number(radius, "radius", low=0.0, open_low=True)
-        self.unit = checks.number(unit, "unit", low=0.0, open_low=True)
+        self.radius = checks.positive(radius, "radius")
+        self.unit = checks.positive(unit, "unit")
         self.constant = checks.number(constant, "constant", low=0.0)
         if not self.constant < loss.feature_norm:
             raise ValueError(

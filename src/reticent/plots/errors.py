@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reticent.plots.style import axes
+from reticent.plots.style import axes, caption
 
 
 def error_over_time(
@@ -44,8 +44,4 @@ def error_over_time(
     ax.set_yscale("log")
     ax.yaxis.set_major_formatter("{x:g}")
     ax.yaxis.set_minor_formatter("")
-    ax.set_xlabel("number of the total")
-    ax.set_ylabel("standard deviation of the noise")
-    ax.set_title(title, fontsize=10)
-    ax.legend(frameon=False, fontsize=8, loc="best")
-    return ax
+    return caption(ax, title, x="number of the total", y="standard deviation of the noise")

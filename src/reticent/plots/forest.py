@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent.plots.style import COLOURS, axes
+from reticent.plots.style import COLOURS, axes, caption
 
 
 def forest(summary: Any, *, title: str = "", ax: Any = None) -> Any:
@@ -47,7 +47,4 @@ def forest(summary: Any, *, title: str = "", ax: Any = None) -> Any:
     ax.plot(middle, places, "o", markersize=4, color="black")
     ax.axvline(0.0, linewidth=0.8, linestyle=":", color="0.5")
     ax.set_yticks(places, summary.names)
-    ax.set_xlabel(f"coefficient, {summary.level:.0%} interval")
-    ax.set_title(title, fontsize=10)
-    ax.legend(frameon=False, fontsize=8, loc="best")
-    return ax
+    return caption(ax, title, x=f"coefficient, {summary.level:.0%} interval")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reticent.plots.style import COLOURS, axes
+from reticent.plots.style import COLOURS, axes, caption
 
 _BAND = (0.1, 0.9)
 _DASHES = ("-", "--", "-.", (0, (1, 1.2)), (0, (5, 1, 1, 1, 1, 1)))
@@ -76,12 +76,7 @@ def over_time(
     if log:
         ax.set_xscale("log")
         ax.xaxis.set_major_formatter("{x:,.0f}")
-    ax.set_xlabel(unit)
-    ax.set_ylabel(measure)
-    ax.set_title(title, fontsize=10)
-    if len(runs) > 1:
-        ax.legend(frameon=False, fontsize=8, loc="best")
-    return ax
+    return caption(ax, title, x=unit, y=measure, legend="best" if len(runs) > 1 else None)
 
 
 def draw(

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent.plots.style import COLOURS, axes
+from reticent.plots.style import COLOURS, axes, caption
 from reticent.plots.tradeoff import claimed_misses
 
 
@@ -51,11 +51,8 @@ def promise(guarantees: Any, *, title: str = "", ax: Any = None) -> Any:
         (line,) = ax.plot(alarms, misses, linewidth=1.6, label=name or one.summary)
         ax.fill_between(alarms, misses, 0.0, color=line.get_color(), alpha=0.08, linewidth=0)
     ax.plot([0, 1], [1, 0], linestyle=":", linewidth=1.0, color="0.5", label="nothing is told")
-    ax.set_xlabel("false alarms")
-    ax.set_ylabel("misses")
-    ax.set_title(title or "No attacker gets below the line", fontsize=10)
-    ax.legend(frameon=False, fontsize=8, loc="upper right")
-    return ax
+    title = title or "No attacker gets below the line"
+    return caption(ax, title, x="false alarms", y="misses", legend="upper right")
 
 
 def by_age(guarantees: Any, *, title: str = "", ax: Any = None) -> Any:
@@ -85,12 +82,9 @@ def by_age(guarantees: Any, *, title: str = "", ax: Any = None) -> Any:
             ax.axvline(float(ages[~shown][0]), linewidth=0.8, linestyle=":", color="0.5")
     ax.set_xscale("log")
     ax.set_ylim(bottom=0)
-    ax.set_xlabel("age: outputs from the record's own")
-    ax.set_ylabel(f"epsilon at delta = {next(iter(lines.values())).delta:g}")
-    ax.set_title(title, fontsize=10)
-    if any(lines):
-        ax.legend(frameon=False, fontsize=8, loc="best")
-    return ax
+    y = f"epsilon at delta = {next(iter(lines.values())).delta:g}"
+    legend = "best" if any(lines) else None
+    return caption(ax, title, x="age: outputs from the record's own", y=y, legend=legend)
 
 
 def odds(numbers: Any, *, title: str = "", ax: Any = None) -> Any:

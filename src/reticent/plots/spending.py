@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reticent.plots.style import COLOURS, axes
+from reticent.plots.style import COLOURS, axes, caption
 
 
 def spending(ledger: Any, *, title: str = "", ax: Any = None) -> Any:
@@ -49,7 +49,5 @@ def spending(ledger: Any, *, title: str = "", ax: Any = None) -> Any:
     )
     ax.set_xticks(range(len(values)), ["", *(entry.what for entry in entries)], rotation=20)
     ax.set_ylim(0.0, 1.1 * max(budget.epsilon, *values))
-    ax.set_ylabel(f"epsilon so far at delta = {budget.delta:g}")
-    ax.set_title(title, fontsize=10)
-    ax.legend(frameon=False, fontsize=8, loc="lower right")
-    return ax
+    y = f"epsilon so far at delta = {budget.delta:g}"
+    return caption(ax, title, y=y, legend="lower right")

@@ -35,6 +35,24 @@ def axes(width: float = 7.0, height: float = 4.2) -> Any:
     return row(1, width, height)[0]
 
 
+def caption(
+    ax: Any,
+    title: str,
+    x: str | None = None,
+    y: str | None = None,
+    legend: str | None = "best",
+) -> Any:
+    """Write the title and the labels of axes, place the legend unless that is None, and return the axes."""
+    if x is not None:
+        ax.set_xlabel(x)
+    if y is not None:
+        ax.set_ylabel(y)
+    ax.set_title(title, fontsize=10)
+    if legend is not None:
+        ax.legend(frameon=False, fontsize=8, loc=legend)
+    return ax
+
+
 def row(count: int, width: float = 3.4, height: float = 3.2) -> list[Any]:
     """Make a figure with several pairs of axes side by side, in the common style.
 

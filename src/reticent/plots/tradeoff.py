@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reticent.checks import FloatArray
-from reticent.plots.style import COLOURS, axes
+from reticent.plots.style import COLOURS, axes, caption
 
 FINE = np.concatenate([np.linspace(0.0, 4.0, 161), np.geomspace(4.1, 60.0, 60)])
 COARSE = np.concatenate([np.linspace(0.0, 2.0, 21), np.geomspace(2.2, 40.0, 16)])
@@ -114,8 +114,10 @@ def trade_off(
     ax.plot(x, y, color=COLOURS[0], linewidth=1.4, label="measured")
     ax.set_xlim(0.0, 1.0)
     ax.set_ylim(0.0, 1.0)
-    ax.set_xlabel("false alarms: says b in world a")
-    ax.set_ylabel("misses: says a in world b")
-    ax.set_title(title, fontsize=10)
-    ax.legend(frameon=False, fontsize=8, loc="upper right")
-    return ax
+    return caption(
+        ax,
+        title,
+        x="false alarms: says b in world a",
+        y="misses: says a in world b",
+        legend="upper right",
+    )

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reticent.plots.style import COLOURS, axes
+from reticent.plots.style import COLOURS, axes, caption
 
 
 def bytes_by_party(
@@ -47,8 +47,4 @@ def bytes_by_party(
         label = f"{name}: {down[-1, k]:,.0f} down"
         ax.plot(rounds, down[:, k], color=colour, linewidth=1.0, linestyle="--", label=label)
     ax.set_yscale("log")
-    ax.set_xlabel("round")
-    ax.set_ylabel("bytes so far")
-    ax.set_title(title, fontsize=10)
-    ax.legend(frameon=False, fontsize=8, loc="best")
-    return ax
+    return caption(ax, title, x="round", y="bytes so far")

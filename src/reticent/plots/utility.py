@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reticent.plots.over_time import draw
-from reticent.plots.style import axes
+from reticent.plots.style import axes, caption
 
 _MARKS = ("o", "s", "^", "D", "v", "P", "X")
 
@@ -75,9 +75,5 @@ def privacy_utility(
     ax.set_xscale("log")
     ax.set_xticks(x, [f"{value:g}" for value in x])
     ax.minorticks_off()
-    ax.set_xlabel("epsilon: more privacy to the left")
-    ax.set_ylabel(measure)
-    ax.set_title(title, fontsize=10)
-    if len(scores) + len(references or {}) > 1:
-        ax.legend(frameon=False, fontsize=8, loc="best")
-    return ax
+    legend = "best" if len(scores) + len(references or {}) > 1 else None
+    return caption(ax, title, x="epsilon: more privacy to the left", y=measure, legend=legend)

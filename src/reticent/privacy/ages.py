@@ -21,7 +21,7 @@ import numpy as np
 from reticent.checks import FloatArray, integer, items, number
 from reticent.privacy.compose import compose, parallel
 from reticent.privacy.curves import Curve, Gaussian, NoPrivacy, from_dict
-from reticent.privacy.participation import ONE_RECORD, Participation
+from reticent.privacy.participation import ONE_RECORD, Participation, check_participation
 
 
 class Ages(ABC):
@@ -335,11 +335,7 @@ class Filtered(Ages):
     def __post_init__(self) -> None:
         if not isinstance(self.decay, Decay):
             raise TypeError(f"decay must be a Decay(limit, weights, gaps), got {self.decay!r}")
-        if not isinstance(self.participation, Participation):
-            raise TypeError(
-                "participation must be a Participation(max_records, min_gap), "
-                f"got {self.participation!r}"
-            )
+        check_participation(self.participation)
         for name in ("reach", "slack"):
             value = number(getattr(self, name), name, low=0.0, high=_MOST)
             object.__setattr__(self, name, value)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from reticent.checks import integer, number, real_array
+from reticent.checks import integer, number, positive, real_array
 from reticent.privacy.budget import Budget
 from reticent.privacy.curves import BoundedRange, Curve, Laplace, Pure
 from reticent.privacy.guarantee import Guarantee, Release
@@ -248,7 +248,7 @@ def calibrate(
     >>> round(calibrate(Budget(1.0, 1e-6), build), 4)
     4.2247
     """
-    start = number(start, "start", low=0.0, open_low=True)
+    start = positive(start, "start")
     tolerance = number(tolerance, "tolerance", low=1e-12, high=0.1)
 
     def excess(logarithm: float) -> float:

@@ -187,11 +187,19 @@ def smallest_epsilon(profile: Callable[[float], float], delta: float) -> float:
         low, high = high, 2.0 * high
         if high > 1e12:
             return math.inf
-    while high - low > 1e-12 * high:
+    return bisected(lambda epsilon: profile(epsilon) <= delta, low, high, 1e-12)
+
+
+def bisected(holds: Callable[[float], bool], low: float, high: float, width: float = 0.0) -> float:
+    """The least number at which a condition holds, rounded up, between one where it does not and one where it does.
+
+    The two are brought together until they are neighbours, or as close as ``width`` times the upper one.
+    """
+    while high - low > width * high:
         middle = 0.5 * (low + high)
         if not low < middle < high:
             break
-        if profile(middle) <= delta:
+        if holds(middle):
             high = middle
         else:
             low = middle

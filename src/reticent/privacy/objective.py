@@ -36,7 +36,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import log_ndtr
 
-from reticent.checks import FloatArray, choice, flag, integer, number
+from reticent.checks import FloatArray, choice, flag, integer, number, positive
 from reticent.privacy import gaussian
 from reticent.privacy.budget import NEIGHBOURS
 from reticent.privacy.curves import Curve, delta_from, epsilon_from, smallest_epsilon
@@ -82,7 +82,7 @@ class ObjectivePerturbation(Curve):
 
     def __post_init__(self) -> None:
         c = number(self.log_determinant, "log_determinant", low=0.0)
-        object.__setattr__(self, "mu", number(self.mu, "mu", low=0.0, open_low=True))
+        object.__setattr__(self, "mu", positive(self.mu, "mu"))
         object.__setattr__(self, "log_determinant", c)
         object.__setattr__(self, "neighbours", choice(self.neighbours, "neighbours", NEIGHBOURS))
         object.__setattr__(self, "one_sided", flag(self.one_sided, "one_sided"))

@@ -136,6 +136,15 @@ class Participation:
 ONE_RECORD = Participation()
 
 
+def check_participation(value: Any) -> Participation:
+    """Refuse what is not a :class:`Participation`."""
+    if not isinstance(value, Participation):
+        raise TypeError(
+            f"participation must be a privacy.Participation(max_records, min_gap), got {value!r}"
+        )
+    return value
+
+
 def squared_cost(coefficients: FloatArray, participation: Participation) -> float:
     """The largest ``||sum_i v_i shift(c, t_i)||^2`` over unit vectors ``v_i`` and steps ``t_i`` that are allowed.
 

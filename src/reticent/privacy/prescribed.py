@@ -16,7 +16,7 @@ import importlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -85,6 +85,20 @@ class Prescription:
     bounds: tuple[str, ...] = ()
     regulariser: float | None = None
     calibration: str = "prescribed"
+
+    @classmethod
+    def gaussian(cls, mu: float, **fields: Any) -> Self:
+        """Gaussian noise under which blanking a record costs ``mu`` in all, and replacing one exactly twice as much.
+
+        Parameters
+        ----------
+        mu : float
+            The cost of all releases together as one Gaussian mechanism; infinite if there is no noise.
+        **fields
+            The other fields.
+        """
+        zero_out, replace = gaussian_curve(mu), gaussian_curve(2.0 * mu)
+        return cls(noise="gaussian", zero_out=zero_out, replace=replace, **fields)
 
     @property
     def amount(self) -> float:

@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from reticent.checks import choice, integer, number
+from reticent.checks import choice, integer, number, positive
 from reticent.privacy.budget import NEIGHBOURS
 from reticent.privacy.curves import Curve, Renyi
 
@@ -64,7 +64,7 @@ class SubsampledGaussian(Curve):
         q = number(
             self.sampling_probability, "sampling_probability", low=0.0, high=1.0, open_low=True
         )
-        z = number(self.noise_multiplier, "noise_multiplier", low=0.0, open_low=True)
+        z = positive(self.noise_multiplier, "noise_multiplier")
         object.__setattr__(self, "sampling_probability", q)
         object.__setattr__(self, "noise_multiplier", z)
         object.__setattr__(self, "steps", integer(self.steps, "steps", low=1))

@@ -24,11 +24,8 @@ from pathlib import Path
 import msgspec
 
 from reticent.service.store import StoreError
-
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - Windows
-    fcntl = None  # type: ignore[assignment]
+from reticent.state.files import sync
+from reticent.state.locks import lock, try_lock
 
 FOLDER = "RETICENT_ANCHORS"
 DATABASE = "service.sqlite"
@@ -109,15 +106,12 @@ class Anchor:
                 "elsewhere, name it with --anchor"
             )
         self._file = os.open(path, os.O_RDWR | (os.O_CREAT if facts is not None else 0), 0o600)
-        if fcntl is not None:
-            try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                os.close(self._file)
-                raise StoreError(
-                    f"another service holds the anchor {path}: this folder, or the one that it is a copy of, is "
-                    "being served; stop that first"
-                ) from None
+        if not try_lock(self._file):
+            os.close(self._file)
+            raise StoreError(
+                f"another service holds the anchor {path}: this folder, or the one that it is a copy of, is "
+                "being served; stop that first"
+            )
         latest = _latest(self._file)
         self._turn = 0
         self._dirty = False
@@ -132,7 +126,7 @@ class Anchor:
             self._write()
             self._write()
             self.sync()
-            _sync_folder(path.parent)
+            sync(path.parent)
         elif latest is None:
             os.close(self._file)
             raise StoreError(
@@ -271,8 +265,7 @@ def count_adoption(files: list[Path], known: int) -> tuple[int, bool]:
         for file in files:
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             handles.append(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
-            if fcntl is not None:
-                fcntl.flock(handles[-1], fcntl.LOCK_EX)
+            lock(handles[-1])
         found = [os.pread(handle, 20, 0).strip(b"\0\n ") for handle in handles]
         if any(text and not text.isdigit() for text in found):
             raise StoreError(
@@ -283,16 +276,8 @@ def count_adoption(files: list[Path], known: int) -> tuple[int, bool]:
         for handle, file in zip(handles, files, strict=True):
             os.pwrite(handle, b"%-19d\n" % count, 0)
             os.fsync(handle)
-            _sync_folder(file.parent)
+            sync(file.parent)
         return count, any(found)
     finally:
         for handle in handles:
             os.close(handle)
-
-
-def _sync_folder(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

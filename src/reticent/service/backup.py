@@ -20,6 +20,7 @@ from reticent.service.anchor import DATABASE
 from reticent.service.folder import KEY, Options
 from reticent.service.sealing import Ring, master_key
 from reticent.service.store import StoreError
+from reticent.state.files import sync
 from reticent.version import __version__
 
 MANIFEST = "backup.json"
@@ -129,11 +130,7 @@ def _copy(source: Path, to: Path) -> None:
         raise StoreError(f"{source} cannot be copied: {error}") from None
     if found != "ok":
         raise StoreError(f"{source} is damaged: {found}")
-    handle = os.open(to, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    sync(to)
 
 
 def _describe(database: Path) -> dict[str, Any]:

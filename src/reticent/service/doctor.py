@@ -19,11 +19,7 @@ from reticent.service.routes_admin import share_of
 from reticent.service.sealing import VARIABLE, Ring, master_key, unopened
 from reticent.service.sql import Rows
 from reticent.service.store import StoreError
-
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - Windows
-    fcntl = None  # type: ignore[assignment]
+from reticent.state.locks import try_lock
 
 OK, LOOK, BROKEN = "ok", "look", "broken"
 _SYNCS = 5
@@ -82,14 +78,10 @@ def _folder(data: Path) -> Iterator[Finding]:
         else f"mode {mode:o}, {data}",
     )
     served = False
-    if fcntl is not None and (data / LOCK).exists():
+    if (data / LOCK).exists():
         handle = os.open(data / LOCK, os.O_RDWR)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            served = True
-        finally:
-            os.close(handle)
+        served = not try_lock(handle)
+        os.close(handle)
     yield Finding(OK, "process", "it is being served" if served else "it is not being served now")
 
 

@@ -28,11 +28,7 @@ from reticent.service.sealing import (
 )
 from reticent.service.sqlite import SqliteStore
 from reticent.service.store import StoreError, TokenRow
-
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - Windows, where two services on one folder are not detected
-    fcntl = None  # type: ignore[assignment]
+from reticent.state.locks import try_lock
 
 LOCK, KEY = "service.lock", "service.key"
 _SECRET = b"secret of the keys of records"
@@ -305,13 +301,10 @@ class Folder(Home):
             raise
 
     def _take(self) -> None:
-        if fcntl is not None:
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise StoreError(
-                    f"another `reticent serve` is using {self.path}; stop it, or serve another folder"
-                ) from None
+        if not try_lock(self._lock):
+            raise StoreError(
+                f"another `reticent serve` is using {self.path}; stop it, or serve another folder"
+            )
 
     def _check_anchor(self) -> None:
         self.anchor = Anchor(self.anchor_path())

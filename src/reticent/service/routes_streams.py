@@ -104,20 +104,16 @@ async def describe_stream(service: Service, request: Request) -> Response:
     return answer(_described(service.engine.live(name_of(request))))
 
 
-async def close_stream(service: Service, request: Request) -> Response:
+async def close_stream(service: Service, request: Request, *, erase: bool = False) -> Response:
     caller = service.caller(request, "administer")
     name = name_of(request)
     if (away := await service.lead(request, name)) is not None:
         return away
-    return answer(await service.do(streams.Close(name), caller))
+    return answer(await service.do(streams.Close(name, erase), caller))
 
 
 async def delete_stream(service: Service, request: Request) -> Response:
-    caller = service.caller(request, "administer")
-    name = name_of(request)
-    if (away := await service.lead(request, name)) is not None:
-        return away
-    return answer(await service.do(streams.Close(name, erase=True), caller))
+    return await close_stream(service, request, erase=True)
 
 
 async def send_records(service: Service, request: Request) -> Response:

@@ -16,6 +16,7 @@ from typing import Any
 
 from reticent.service.sql import FORMAT, Rows, check_format, migrate
 from reticent.service.store import StoreError, StoreFailed
+from reticent.state.files import sync
 
 _TYPES = {
     "serial": "INTEGER PRIMARY KEY",
@@ -174,11 +175,7 @@ class SqliteStore:
             connection.plain.close()
         draft.rename(self.path)
         for place in (self.path, self.path.parent):
-            handle = os.open(place, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+            sync(place)
 
     def _connect(self) -> _Connection:
         if not self.path.stat().st_size:

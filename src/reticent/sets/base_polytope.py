@@ -20,7 +20,7 @@ from itertools import combinations, permutations
 
 import numpy as np
 
-from reticent.checks import FloatArray, integer, number
+from reticent.checks import FloatArray, integer, positive
 from reticent.sets.base import VERTEX_LIMIT, ConvexSet, within_limit
 from reticent.sets.hull import chebyshev_ball
 
@@ -71,11 +71,7 @@ class BasePolytope(ConvexSet):
         if not callable(function):
             raise TypeError(f"function must be callable on a boolean mask, got {function!r}")
         self.function = function
-        self._granularity = (
-            None
-            if granularity is None
-            else number(granularity, "granularity", low=0, open_low=True)
-        )
+        self._granularity = None if granularity is None else positive(granularity, "granularity")
         empty = np.zeros(self.dim, dtype=bool)
         if abs(self._value(empty)) > 1e-12:
             raise ValueError(

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent.checks import FloatArray, integer, number, real_array
+from reticent.checks import FloatArray, integer, positive, real_array
 from reticent.sets import kernels
 from reticent.sets.base import VERTEX_LIMIT, ConvexSet, frozen, within_limit
 
@@ -135,7 +135,7 @@ class LinfBall(Box):
     """
 
     def __init__(self, dim: int, radius: float = 1.0) -> None:
-        self.radius = number(radius, "radius", low=0.0, open_low=True)
+        self.radius = positive(radius, "radius")
         super().__init__(-self.radius, self.radius, dim=dim)
 
     def __repr__(self) -> str:

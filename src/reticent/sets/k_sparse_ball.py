@@ -15,7 +15,7 @@ from itertools import combinations, product
 
 import numpy as np
 
-from reticent.checks import FloatArray, integer, number
+from reticent.checks import FloatArray, integer, positive
 from reticent.sets.base import VERTEX_LIMIT, ConvexSet, within_limit
 from reticent.sets.thresholds import capped_threshold
 
@@ -42,7 +42,7 @@ class KSparseBall(ConvexSet):
     def __init__(self, dim: int, k: int, tau: float = 1.0) -> None:
         self.dim = integer(dim, "dim", low=1)
         self.k = integer(k, "k", low=1, high=self.dim)
-        self.tau = number(tau, "tau", low=0.0, open_low=True)
+        self.tau = positive(tau, "tau")
         self.diameter = 2.0 * self.tau * math.sqrt(self.k)
 
     def _linear_minimizer(self, g: FloatArray) -> FloatArray:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent.checks import FloatArray, integer, number
+from reticent.checks import FloatArray, integer, positive
 from reticent.compiling import compiled
 from reticent.sets import kernels
 from reticent.sets.base import VERTEX_LIMIT, ConvexSet, refuse_nonfinite, within_limit
@@ -42,7 +42,7 @@ class L1Ball(ConvexSet):
 
     def __init__(self, dim: int, radius: float = 1.0) -> None:
         self.dim = integer(dim, "dim", low=1)
-        self.radius = number(radius, "radius", low=0.0, open_low=True)
+        self.radius = positive(radius, "radius")
         self.diameter = 2.0 * self.radius
 
     def linear_minimizer(self, g: Any) -> FloatArray:

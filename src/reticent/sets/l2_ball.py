@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from reticent.checks import FloatArray, integer, number
+from reticent.checks import FloatArray, integer, positive
 from reticent.sets import kernels
 from reticent.sets.base import ConvexSet
 
@@ -36,7 +36,7 @@ class L2Ball(ConvexSet):
 
     def __init__(self, dim: int, radius: float = 1.0) -> None:
         self.dim = integer(dim, "dim", low=1)
-        self.radius = number(radius, "radius", low=0.0, open_low=True)
+        self.radius = positive(radius, "radius")
         self.diameter = 2.0 * self.radius
 
     def _linear_minimizer(self, g: FloatArray) -> FloatArray:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.sparse.linalg import ArpackError, svds
 
-from reticent.checks import FloatArray, integer, number
+from reticent.checks import FloatArray, integer, positive
 from reticent.sets import kernels
 from reticent.sets.base import ConvexSet
 
@@ -49,7 +49,7 @@ class NuclearBall(ConvexSet):
         self.rows = integer(shape[0], "shape[0]", low=1)
         self.columns = integer(shape[1], "shape[1]", low=1)
         self.dim = self.rows * self.columns
-        self.radius = number(radius, "radius", low=0.0, open_low=True)
+        self.radius = positive(radius, "radius")
         self.diameter = 2.0 * self.radius
 
     @property

@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from reticent.checks import FloatArray, integer, number
+from reticent.checks import FloatArray, integer, positive
 from reticent.sets import kernels
 from reticent.sets.base import VERTEX_LIMIT, ConvexSet, within_limit
 from reticent.sets.hull import zero_sum_basis
@@ -42,7 +42,7 @@ class Simplex(ConvexSet):
 
     def __init__(self, dim: int, mass: float = 1.0) -> None:
         self.dim = integer(dim, "dim", low=1)
-        self.mass = number(mass, "mass", low=0.0, open_low=True)
+        self.mass = positive(mass, "mass")
         self.diameter = math.sqrt(2.0) * self.mass if self.dim > 1 else 0.0
 
     def _linear_minimizer(self, g: FloatArray) -> FloatArray:

@@ -14,7 +14,7 @@ import math
 import numpy as np
 from scipy.sparse.linalg import ArpackError, eigsh
 
-from reticent.checks import FloatArray, integer, number
+from reticent.checks import FloatArray, integer, positive
 from reticent.compiling import compiled
 from reticent.sets import kernels
 from reticent.sets.base import ConvexSet
@@ -43,7 +43,7 @@ class Spectrahedron(ConvexSet):
     def __init__(self, n: int, trace: float = 1.0) -> None:
         self.n = integer(n, "n", low=1)
         self.dim = self.n * self.n
-        self.trace = number(trace, "trace", low=0.0, open_low=True)
+        self.trace = positive(trace, "trace")
         self.diameter = math.sqrt(2.0) * self.trace if self.n > 1 else 0.0
 
     @property

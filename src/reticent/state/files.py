@@ -26,10 +26,7 @@ import numpy as np
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - not on Windows, where two savers are not kept apart
-    fcntl = None  # type: ignore[assignment]
+from reticent.state.locks import lock
 
 FORMAT = 2
 _MAGIC = b"reticent-state\n"
@@ -192,7 +189,7 @@ class File:
             with contextlib.suppress(OSError):
                 self._part.unlink()
             raise
-        _sync(self.path.parent)
+        sync(self.path.parent)
 
     def load(self) -> dict[str, Any]:
         """Read the state; warn if other users could read it or its key."""
@@ -260,12 +257,11 @@ class File:
                 raise
             handle, writable = os.open(self.key_path, os.O_RDONLY), False
         try:
-            if fcntl is not None:
-                fcntl.flock(handle, fcntl.LOCK_EX)
+            lock(handle)
             if fresh:
                 os.fchmod(handle, 0o600)
                 os.fsync(handle)
-                _sync(self.path.parent)
+                sync(self.path.parent)
             yield handle, writable
         finally:
             os.close(handle)
@@ -307,8 +303,9 @@ def _decrypt(key: bytes, data: bytes) -> bytes:
         raise ValueError("the saved state is damaged; use an intact copy") from None
 
 
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Wait until a file, or the list of the files in a folder, is on the disk."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

@@ -22,11 +22,7 @@ import numpy as np
 
 from reticent.noise import Source
 from reticent.state.files import File, check_kind
-
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - not on Windows, where two runs are not kept apart
-    fcntl = None  # type: ignore[assignment]
+from reticent.state.locks import try_lock
 
 _KIND, _VERSION = "resumable run", 1
 _current: ContextVar[RunFile | None] = ContextVar("run_file", default=None)
@@ -170,13 +166,10 @@ def resumable(path: str | os.PathLike[str]) -> Iterator[RunFile]:
     made = RunFile(path)
     lock = os.open(lock_of(path), os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        if fcntl is not None:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise ValueError(
-                    f"another process is working on the run of {os.fspath(path)}; wait for it, or use another file"
-                ) from None
+        if not try_lock(lock):
+            raise ValueError(
+                f"another process is working on the run of {os.fspath(path)}; wait for it, or use another file"
+            )
         token = _current.set(made)
         try:
             yield made

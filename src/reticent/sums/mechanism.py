@@ -25,7 +25,7 @@ from reticent.checks import FloatArray
 from reticent.noise import lattice
 from reticent.privacy import Budget, Guarantee
 from reticent.privacy.budget import OLDEST
-from reticent.privacy.participation import ONE_RECORD, Participation
+from reticent.privacy.participation import ONE_RECORD, Participation, check_participation
 from reticent.sums.process import Process
 
 NOISES = ("gaussian", "laplace", "gamma")
@@ -151,8 +151,7 @@ class Mechanism(ABC):
         rule = self.participation
         if rule is None:
             return
-        if not isinstance(rule, Participation):
-            raise TypeError(f"participation must be a privacy.Participation, got {rule!r}")
+        check_participation(rule)
         if self.has_epochs:
             raise ValueError(
                 f"{self.kind} without a horizon uses epochs, and a person may have records in several of them; give "

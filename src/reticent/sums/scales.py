@@ -135,12 +135,4 @@ def _bisected(mu: Callable[[float], float], target: float, start: float) -> floa
             )
     while mu(low) <= target:
         low /= 2.0
-    for _ in range(200):
-        middle = 0.5 * (low + high)
-        if not low < middle < high:
-            break
-        if mu(middle) <= target:
-            high = middle
-        else:
-            low = middle
-    return float(high)
+    return curves.bisected(lambda scale: mu(scale) <= target, low, high)

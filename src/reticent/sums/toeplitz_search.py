@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent.checks import FloatArray, choice, integer, number
+from reticent.checks import FloatArray, choice, integer, number, positive
 from reticent.privacy.ages import geometric, pairs
 from reticent.privacy.participation import ONE_RECORD, Participation
 from reticent.sums.toeplitz import (
@@ -95,7 +95,7 @@ class _Problem:
         pairs = tuple(
             (
                 integer(age, "age", low=1, high=LARGEST_SIZE),
-                number(mu, "mu", low=0.0, open_low=True),
+                positive(mu, "mu"),
             )
             for age, mu in fade
         )

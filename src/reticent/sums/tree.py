@@ -18,7 +18,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,14 +52,22 @@ def _by_level(t, rows, table):
     return out
 
 
+@compiled
+def _place(t, stack):
+    """The row of a total in the stack, and the row of the earlier total to which it adds one new term.
+
+    ``stack[j]`` is the noise of the last total whose number has j trailing zeros; the last row stays 0.
+    """
+    level = _level(t)
+    before = t - (1 << level)
+    return level, _level(before) if before else stack.shape[0] - 1
+
+
 @compiled(patience=0.5)
 def _plain(fresh, stack, t):
-    # stack[j]: noise of the last total whose number has j trailing zeros; the last row of the stack stays 0
     for r in range(fresh.shape[0]):
         t += 1
-        level = _level(t)
-        before = t - (1 << level)
-        parent = _level(before) if before else stack.shape[0] - 1
+        level, parent = _place(t, stack)
         for i in range(fresh.shape[1]):
             fresh[r, i] += stack[parent, i]
             stack[level, i] = fresh[r, i]
@@ -72,9 +80,7 @@ def _honaker_gaussian(fresh, stack, t, keep):
     known = np.empty(fresh.shape[1])
     for r in range(fresh.shape[0]):
         t += 1
-        level = _level(t)
-        before = t - (1 << level)
-        parent = _level(before) if before else stack.shape[0] - 1
+        level, parent = _place(t, stack)
         if level == 0:
             for i in range(fresh.shape[1]):
                 fresh[r, i] += stack[parent, i]
@@ -96,9 +102,7 @@ def _honaker_nodes(fresh, stack, t, weight, out):
     at = 0
     for r in range(out.shape[0]):
         t += 1
-        level = _level(t)
-        before = t - (1 << level)
-        parent = _level(before) if before else stack.shape[0] - 1
+        level, parent = _place(t, stack)
         for i in range(out.shape[1]):
             earlier = stack[parent, i]
             estimate = fresh[at, i]
@@ -196,8 +200,37 @@ def _trailing_zeros(t: int) -> int:
 _EXACT = Calibration("exact", "tree")
 
 
+class Prescribable(Mechanism):
+    """Base of the trees, whose noise can be prescribed by a formula. The subclasses have a field ``calibration``."""
+
+    calibration: Calibration
+
+    formula_name: ClassVar[str]
+    """The name under which a calibration has the formula of this tree."""
+
+    def __post_init__(self) -> None:
+        self._keep(calibration=Calibration.read(self.calibration, self.formula_name))
+        super().__post_init__()
+
+    def _check_participation(self) -> None:
+        if self.participation is not None and not self.calibration.is_exact:
+            raise ValueError(
+                f"calibration={self.calibration.name!r} prescribes noise for records; leave participation out"
+            )
+        super()._check_participation()
+
+    def to_dict(self) -> dict[str, Any]:
+        return super().to_dict() | {"calibration": self.calibration.to_dict()}
+
+    def _prescribed(self, **facts: Any) -> Prescription | None:
+        """The noise that the formula prescribes, given further facts; None if the calibration is exact."""
+        if self.calibration.is_exact:
+            return None
+        return self.calibration.prescribe(self.budget, noise=self.noise, norm=self.norm, **facts)
+
+
 @dataclass(frozen=True, kw_only=True)
-class TreeMechanism(Mechanism):
+class TreeMechanism(Prescribable):
     """The description of a running total from a binary tree of noisy nodes; see :class:`Tree`.
 
     Parameters
@@ -238,32 +271,16 @@ class TreeMechanism(Mechanism):
     estimator: str = "honaker"
     calibration: Calibration = _EXACT
 
+    formula_name = "tree"
     counts_persons = True
 
     def __post_init__(self) -> None:
-        self._keep(
-            estimator=checks.choice(self.estimator, "estimator", ("honaker", "plain")),
-            calibration=Calibration.read(self.calibration, "tree"),
-        )
+        self._keep(estimator=checks.choice(self.estimator, "estimator", ("honaker", "plain")))
         super().__post_init__()
-
-    def _check_participation(self) -> None:
-        if self.participation is not None and not self.calibration.is_exact:
-            raise ValueError(
-                f"calibration={self.calibration.name!r} prescribes noise for records; leave participation out"
-            )
-        super()._check_participation()
-
-    def to_dict(self) -> dict[str, Any]:
-        return super().to_dict() | {"calibration": self.calibration.to_dict()}
 
     @property
     def _formula(self) -> Prescription | None:
-        if self.calibration.is_exact:
-            return None
-        return self.calibration.prescribe(
-            self.budget, noise=self.noise, horizon=self.horizon, norm=self.norm, dim=self.dim
-        )
+        return self._prescribed(horizon=self.horizon, dim=self.dim)
 
     @property
     def _collapses(self) -> bool:

@@ -25,9 +25,8 @@ from reticent.privacy import Budget, Guarantee
 from reticent.privacy.participation import Participation
 from reticent.privacy.prescribed import Calibration, Prescription
 from reticent.sums import scales
-from reticent.sums.mechanism import Mechanism
 from reticent.sums.running import RunningTotal
-from reticent.sums.tree import _level, unused
+from reticent.sums.tree import Prescribable, _level, unused
 
 
 @compiled(patience=1.0)
@@ -75,7 +74,7 @@ _EXACT = Calibration("exact", "window-tree")
 
 
 @dataclass(frozen=True, kw_only=True)
-class WindowTreeMechanism(Mechanism):
+class WindowTreeMechanism(Prescribable):
     """The description of a running total in which each record is protected for ``budget.window`` outputs.
 
     The last records are cut into aligned dyadic blocks, each with one noise vector for as long as the block is used.
@@ -115,13 +114,10 @@ class WindowTreeMechanism(Mechanism):
 
     calibration: Calibration = _EXACT
 
+    formula_name = "window-tree"
     forgets = True
     counts_persons = True
     expires = True
-
-    def __post_init__(self) -> None:
-        self._keep(calibration=Calibration.read(self.calibration, "window-tree"))
-        super().__post_init__()
 
     def _check_budget(self) -> None:
         if self.budget.window is None:
@@ -130,16 +126,6 @@ class WindowTreeMechanism(Mechanism):
                 "use Budget(..., window=W), or Tree for records that are protected for ever"
             )
         super()._check_budget()
-
-    def _check_participation(self) -> None:
-        if self.participation is not None and not self.calibration.is_exact:
-            raise ValueError(
-                f"calibration={self.calibration.name!r} prescribes noise for records; leave participation out"
-            )
-        super()._check_participation()
-
-    def to_dict(self) -> dict[str, Any]:
-        return super().to_dict() | {"calibration": self.calibration.to_dict()}
 
     @property
     def window(self) -> int:
@@ -154,11 +140,7 @@ class WindowTreeMechanism(Mechanism):
 
     @property
     def _formula(self) -> Prescription | None:
-        if self.calibration.is_exact:
-            return None
-        return self.calibration.prescribe(
-            self.budget, noise=self.noise, window=self.window, norm=self.norm
-        )
+        return self._prescribed(window=self.window)
 
     def _scale(self, steps: int | None) -> float:
         formula = self._formula

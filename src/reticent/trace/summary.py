@@ -165,7 +165,7 @@ def of_noise(
     Summary
         The summary.
     """
-    level = checks.number(level, "level", low=0.0, high=1.0, open_low=True, open_high=True)
+    level = checks.fraction(level, "level")
     values = np.asarray(estimate, dtype=np.float64).reshape(-1)
     called = [f"x{k}" for k in range(values.size)] if names is None else [str(n) for n in names]
     if len(called) != values.size:

@@ -86,8 +86,8 @@ def one_shot_sketch(
     Fit
         The fit; the settings of its trace contain the number of uplink bytes.
     """
-    bound = checks.number(feature_bound, "feature_bound", low=0.0, open_low=True)
-    label = checks.number(label_bound, "label_bound", low=0.0, open_low=True)
+    bound = checks.positive(feature_bound, "feature_bound")
+    label = checks.positive(label_bound, "label_bound")
     checks.choice(noise_precision, "noise_precision", ("lattice", "float"))
     A = np.concatenate(_blocks(blocks, bound), axis=1)
     rows, dim = A.shape
@@ -177,7 +177,7 @@ def distributed_frank_wolfe(
     >>> fit.point.round(2)
     array([0., 0., 0., 0., 1., 0.])
     """
-    radius = checks.number(radius, "radius", low=0.0, open_low=True)
+    radius = checks.positive(radius, "radius")
     count = checks.integer(steps, "steps", low=1)
     checks.choice(loss, "loss", ("squared", "logistic"))
     parts = _blocks(blocks, np.inf)

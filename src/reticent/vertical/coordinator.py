@@ -185,8 +185,8 @@ class Coordinator:
             "sketch_size": None
             if sketch_size is None
             else checks.integer(sketch_size, "sketch_size", low=1),
-            "distortion": checks.number(distortion, "distortion", low=0.0, open_low=True),
-            "clip": None if clip is None else checks.number(clip, "clip", low=0.0, open_low=True),
+            "distortion": checks.positive(distortion, "distortion"),
+            "clip": None if clip is None else checks.positive(clip, "clip"),
             "own": own,
             "correlation": _correlation(correlation),
             "calibration": calibration,
@@ -250,4 +250,4 @@ class Coordinator:
 def _correlation(value: float) -> float | None:
     if value == math.inf:
         return None
-    return checks.number(value, "correlation", low=0.0, open_low=True)
+    return checks.positive(value, "correlation")

@@ -22,11 +22,7 @@ import numpy as np
 
 from reticent.checks import FloatArray
 from reticent.state import files
-
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - not on Windows; the ledger's own lock still holds
-    fcntl = None  # type: ignore[assignment]
+from reticent.state.locks import lock
 
 KIND = "vertical party"
 
@@ -150,12 +146,12 @@ class SiteFile:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the lock on the folder, exclusively on this machine."""
-        if self.folder is None or fcntl is None:
+        if self.folder is None:
             yield
             return
         handle = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            lock(handle)
             yield
         finally:
             os.close(handle)

@@ -101,12 +101,17 @@ def settings(full: bool) -> Settings:
     }
 
 
-def tasks(settings: Settings) -> list[Task]:
+def by_epsilon(settings: Settings, clean: float | None) -> list[Task]:
+    """A task for each seed and epsilon, and one for each seed at the epsilon that stands for no privacy."""
     return [
         {"seed": seed, "epsilon": epsilon}
         for seed in range(settings["seeds"])
-        for epsilon in [None, *settings["epsilons"]]
+        for epsilon in [clean, *settings["epsilons"]]
     ]
+
+
+def tasks(settings: Settings) -> list[Task]:
+    return by_epsilon(settings, clean=None)
 
 
 @functools.lru_cache(maxsize=2)

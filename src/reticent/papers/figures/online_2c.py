@@ -15,6 +15,7 @@ import numpy as np
 from reticent import losses, online, sets
 from reticent.papers.figures import data
 from reticent.papers.figures.figure import CORRECTED, OURS, PUBLISHED, Figure, Row, Settings, Task
+from reticent.papers.figures.online_2a import by_epsilon
 from reticent.plots.panels import Panel
 from reticent.privacy import Budget
 
@@ -42,11 +43,7 @@ def settings(full: bool) -> Settings:
 
 
 def tasks(settings: Settings) -> list[Task]:
-    return [
-        {"seed": seed, "epsilon": epsilon}
-        for seed in range(settings["seeds"])
-        for epsilon in [NEGLIGIBLE, *settings["epsilons"]]
-    ]
+    return by_epsilon(settings, clean=NEGLIGIBLE)
 
 
 def _learners(settings: Settings, dim: int, common: dict[str, Any]) -> dict[tuple[str, str], Any]:

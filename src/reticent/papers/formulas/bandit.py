@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from reticent.checks import choice, integer, number
+from reticent.checks import choice, fraction, integer, positive
 from reticent.privacy.curves import Curve, Laplace, NoPrivacy
 from reticent.privacy.prescribed import Prescription, gaussian_curve, ratio
 
@@ -63,9 +63,9 @@ def tree_aggregation_laplace(
     logarithm
         How the printed "log T" is read: ``"natural"`` or ``"binary"``.
     """
-    epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
+    epsilon = positive(epsilon, "epsilon")
     horizon = integer(horizon, "horizon", low=1)
-    norm = number(norm, "norm", low=0.0, open_low=True)
+    norm = positive(norm, "norm")
     scale = norm * tree_depth(horizon, logarithm) / epsilon
     true = horizon.bit_length() * ratio(norm, scale)
     return Prescription(
@@ -103,22 +103,20 @@ def tree_aggregation_gaussian(
     logarithm
         How the printed "log T" is read: ``"natural"`` or ``"binary"``.
     """
-    epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
-    delta = number(delta, "delta", low=0.0, high=1.0, open_low=True, open_high=True)
+    epsilon = positive(epsilon, "epsilon")
+    delta = fraction(delta, "delta")
     horizon = integer(horizon, "horizon", low=1)
-    norm = number(norm, "norm", low=0.0, open_low=True)
+    norm = positive(norm, "norm")
     depth = tree_depth(horizon, logarithm)
     sigma = norm * depth * log_depth_over_delta(depth, delta) / epsilon
     mu = math.sqrt(horizon.bit_length()) * ratio(norm, sigma)
-    return Prescription(
+    return Prescription.gaussian(
+        mu,
         scale=sigma,
-        noise="gaussian",
         formula="sigma = Y_2 log T log(log T / delta) / epsilon",
         where=f"{PAPER}, Theorem 4",
         claimed=(epsilon, delta),
         relation="replace",
-        zero_out=gaussian_curve(mu),
-        replace=gaussian_curve(2.0 * mu),
     )
 
 
@@ -160,9 +158,9 @@ def bandit_laplace(
         ``"signed"``: losses lie in [-B, B], which is all that the paper assumes; ``"non-negative"``: they lie in
         [0, B]. The difference matters under replacement only.
     """
-    epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
+    epsilon = positive(epsilon, "epsilon")
     horizon, dim = integer(horizon, "horizon", low=1), integer(dim, "dim", low=1)
-    norm = number(norm, "norm", low=0.0, open_low=True)
+    norm = positive(norm, "norm")
     scale = math.sqrt(horizon) * dim * norm * tree_depth(horizon, logarithm) / epsilon
     nodes, zero_out, replace = _nodes_and_moves(horizon, dim, norm, values)
     # a unit vector of n coordinates has an l1 norm of up to sqrt(n)
@@ -210,10 +208,10 @@ def bandit_gaussian(
         [0, B]. The difference matters under replacement only.
     """
 
-    epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
-    delta = number(delta, "delta", low=0.0, high=1.0, open_low=True, open_high=True)
+    epsilon = positive(epsilon, "epsilon")
+    delta = fraction(delta, "delta")
     horizon, dim = integer(horizon, "horizon", low=1), integer(dim, "dim", low=1)
-    norm = number(norm, "norm", low=0.0, open_low=True)
+    norm = positive(norm, "norm")
     tail = math.log((dim + horizon) / delta)
     sigma = (
         horizon**0.25

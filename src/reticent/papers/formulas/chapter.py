@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import math
 
-from reticent.checks import choice, integer, number
+from reticent.checks import choice, fraction, integer, positive
 from reticent.privacy.budget import NEIGHBOURS
 from reticent.privacy.compose import compose
 from reticent.privacy.curves import BoundedRange, Pure
 from reticent.privacy.objective import ObjectivePerturbation
-from reticent.privacy.prescribed import Prescription, gaussian_curve, ratio
+from reticent.privacy.prescribed import Prescription, ratio
 from reticent.privacy.subsampled import SubsampledGaussian
 
 PAPER = "Chapter 6, Private Optimization (Abhradeep Thakurta)"
@@ -36,9 +36,9 @@ def exponential_mechanism(epsilon: float, *, norm: float = 1.0, diameter: float)
     diameter
         The diameter |C| of the set.
     """
-    epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
-    span = number(norm, "norm", low=0.0, open_low=True)
-    span *= number(diameter, "diameter", low=0.0, open_low=True)
+    epsilon = positive(epsilon, "epsilon")
+    span = positive(norm, "norm")
+    span *= positive(diameter, "diameter")
     scale = 2.0 * span / epsilon
     return Prescription(
         scale=scale,
@@ -55,7 +55,7 @@ def exponential_mechanism(epsilon: float, *, norm: float = 1.0, diameter: float)
 def _check_regulariser(regulariser: float | None, least: float) -> float:
     if regulariser is None:
         return least
-    value = number(regulariser, "regulariser", low=0.0, open_low=True)
+    value = positive(regulariser, "regulariser")
     if value < least:
         raise ValueError(
             f"regulariser must be at least {least:g} for the published formula, got {value:g}; "
@@ -87,9 +87,9 @@ def objective_perturbation_gamma(
     regulariser
         Delta; by default the least that the theorem allows.
     """
-    epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
-    norm = number(norm, "norm", low=0.0, open_low=True)
-    smoothness = number(smoothness, "smoothness", low=0.0, open_low=True)
+    epsilon = positive(epsilon, "epsilon")
+    norm = positive(norm, "norm")
+    smoothness = positive(smoothness, "smoothness")
     rank = integer(rank, "rank", low=1)
     least = rank * smoothness / -math.expm1(-epsilon / 2.0)
     ridge = _check_regulariser(regulariser, least)
@@ -134,10 +134,10 @@ def objective_perturbation_gaussian(
     regulariser
         Delta; by default the least that the theorem allows.
     """
-    epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
-    delta = number(delta, "delta", low=0.0, high=1.0, open_low=True, open_high=True)
-    norm = number(norm, "norm", low=0.0, open_low=True)
-    smoothness = number(smoothness, "smoothness", low=0.0, open_low=True)
+    epsilon = positive(epsilon, "epsilon")
+    delta = fraction(delta, "delta")
+    norm = positive(norm, "norm")
+    smoothness = positive(smoothness, "smoothness")
     ridge = _check_regulariser(regulariser, 2.0 * smoothness / epsilon)
     sigma = norm * math.sqrt(8.0 * math.log(2.0 / delta) + 4.0 * epsilon) / epsilon
     curve = (norm / sigma, math.log1p(smoothness / ridge))
@@ -178,21 +178,19 @@ def gradient_descent(
     norm
         Norm to which each record's gradient is clipped, L.
     """
-    epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
-    delta = number(delta, "delta", low=0.0, high=1.0, open_low=True, open_high=True)
+    epsilon = positive(epsilon, "epsilon")
+    delta = fraction(delta, "delta")
     steps = integer(steps, "steps", low=1)
-    norm = number(norm, "norm", low=0.0, open_low=True)
+    norm = positive(norm, "norm")
     sigma = norm * _textbook_multiplier(epsilon, delta, steps)
     mu = math.sqrt(steps) * norm / sigma
-    return Prescription(
+    return Prescription.gaussian(
+        mu,
         scale=sigma,
-        noise="gaussian",
         formula="sigma = L sqrt(2 T (ln(1/delta) + epsilon)) / epsilon",
         where=f"{PAPER}, Algorithm 3 and Theorem 6.10",
         claimed=(epsilon, delta),
         relation="zero-out",
-        zero_out=gaussian_curve(mu),
-        replace=gaussian_curve(2.0 * mu),
     )
 
 
@@ -257,23 +255,21 @@ def ftrl(
         Number of prefix sums that are released; by default all n, since Algorithm 4 outputs theta_(n+1). The printed
         count of nodes is right for n - 1.
     """
-    epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
-    delta = number(delta, "delta", low=0.0, high=1.0, open_low=True, open_high=True)
+    epsilon = positive(epsilon, "epsilon")
+    delta = fraction(delta, "delta")
     horizon = integer(horizon, "horizon", low=1)
-    norm = number(norm, "norm", low=0.0, open_low=True)
+    norm = positive(norm, "norm")
     count = horizon if released is None else integer(released, "released", low=1, high=horizon)
     levels = (horizon - 1).bit_length()  # ceil(lg n) without rounding
     sigma = norm * _textbook_multiplier(epsilon, delta, levels)
     mu = math.sqrt(count.bit_length()) * ratio(norm, sigma)
-    return Prescription(
+    return Prescription.gaussian(
+        mu,
         scale=sigma,
-        noise="gaussian",
         formula="sigma = L sqrt(2 ceil(lg n) (ln(1/delta) + epsilon)) / epsilon",
         where=f"{PAPER}, Theorems 6.13 and 6.14",
         claimed=(epsilon, delta),
         relation="zero-out",
-        zero_out=gaussian_curve(mu),
-        replace=gaussian_curve(2.0 * mu),
     )
 
 
@@ -307,11 +303,11 @@ def frank_wolfe_laplace(
         ``"sum"``: scores of the summed loss, as printed. ``"average"``: scores of the average loss, for which the 1/n
         in the formula is right.
     """
-    epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
-    delta = number(delta, "delta", low=0.0, high=1.0, open_low=True, open_high=True)
+    epsilon = positive(epsilon, "epsilon")
+    delta = fraction(delta, "delta")
     steps, n = integer(steps, "steps", low=1), integer(n, "n", low=1)
-    move = number(norm, "norm", low=0.0, open_low=True)
-    move *= number(radius, "radius", low=0.0, open_low=True)
+    move = positive(norm, "norm")
+    move *= positive(radius, "radius")
     scale = move * math.sqrt(8.0 * steps * math.log(1.0 / delta)) / (n * epsilon)
     if choice(loss, "loss", LOSSES) == "average":
         move /= n

@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from reticent.checks import FloatArray, choice, integer, number
+from reticent.checks import FloatArray, choice, fraction, integer, number, positive
 from reticent.papers.formulas.bandit import log_depth_over_delta, tree_depth
 from reticent.privacy.prescribed import Prescription, gaussian_curve, ratio
 
@@ -80,8 +80,8 @@ def perturbed_iterates(
         ``"logarithm-of-product"`` in Appendix A.2; read as the ``"product-of-logarithms"`` it
         destroys privacy for epsilon > 1/2.
     """
-    epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
-    delta = number(delta, "delta", low=0.0, high=1.0, open_low=True, open_high=True)
+    epsilon = positive(epsilon, "epsilon")
+    delta = fraction(delta, "delta")
     horizon = integer(horizon, "horizon", low=2)
     norm, convexity, printed = _constants(norm, strong_convexity, radius)
     choice(inner, "inner", INNERS)
@@ -99,9 +99,9 @@ def perturbed_iterates(
         * math.sqrt(2.0 / epsilon * (math.log(horizon / delta) + math.sqrt(epsilon) / power))
     )
     mu = norm / convexity / beta * float(np.linalg.norm(_iterate_moves(inner, horizon)))
-    return Prescription(
+    return Prescription.gaussian(
+        mu,
         scale=beta / np.arange(1, horizon, dtype=np.float64),
-        noise="gaussian",
         formula=(
             "sigma_t = beta/t, beta = (2 L/alpha) T^(0.5+c) "
             "sqrt((2/epsilon) (ln(T/delta) + sqrt(epsilon)/T^(0.5+c))), "
@@ -110,14 +110,12 @@ def perturbed_iterates(
         where=f"{PAPER}, Algorithms 2 and 3, step 8; Theorems 1, 7 and 9",
         claimed=(3.0 * epsilon, 2.0 * delta),
         relation="replace",
-        zero_out=gaussian_curve(mu),
-        replace=gaussian_curve(2.0 * mu),
     )
 
 
 def _constants(norm: float, strong_convexity: float, radius: float) -> tuple[float, float, float]:
-    norm = number(norm, "norm", low=0.0, open_low=True)
-    convexity = number(strong_convexity, "strong_convexity", low=0.0, open_low=True)
+    norm = positive(norm, "norm")
+    convexity = positive(strong_convexity, "strong_convexity")
     return norm, convexity, norm + convexity * number(radius, "radius", low=0.0)
 
 
@@ -154,8 +152,8 @@ def horizon_free(
         ``"implicit"``: implicit gradient descent, Algorithm 2. ``"gradient"``: gradient descent with steps
         min(1/(alpha t), 2/(alpha + smoothness)) and no warm-up.
     """
-    epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
-    delta = number(delta, "delta", low=0.0, high=1.0, open_low=True, open_high=True)
+    epsilon = positive(epsilon, "epsilon")
+    delta = fraction(delta, "delta")
     horizon = integer(horizon, "horizon", low=2)
     norm, convexity, printed = _constants(norm, strong_convexity, radius)
     choice(inner, "inner", INNERS[:2])
@@ -171,9 +169,9 @@ def horizon_free(
     moves = _iterate_moves(inner, horizon)
     mu = norm / convexity * float(np.linalg.norm(moves / beta))
     log2 = math.log2(horizon)
-    return Prescription(
+    return Prescription.gaussian(
+        mu,
         scale=beta / t,
-        noise="gaussian",
         formula=(
             "sigma_t = beta_t/t, beta_t = lambda_A "
             "sqrt((2^(k+1)/epsilon) (ln(2^k/delta) + sqrt(epsilon/2^k))), k = floor(log2 t)"
@@ -181,8 +179,6 @@ def horizon_free(
         where=f"{PAPER}, Algorithm 7 and Theorem 13",
         claimed=(3.0 * epsilon * log2, delta * log2 + 2.0 * horizon ** (-2.0 * epsilon)),
         relation="replace",
-        zero_out=gaussian_curve(mu),
-        replace=gaussian_curve(2.0 * mu),
     )
 
 
@@ -219,22 +215,20 @@ def private_sum(
     logarithm
         How the printed "log T" is read: ``"natural"`` or ``"binary"``.
     """
-    epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
-    delta = number(delta, "delta", low=0.0, high=1.0, open_low=True, open_high=True)
+    epsilon = positive(epsilon, "epsilon")
+    delta = fraction(delta, "delta")
     horizon = integer(horizon, "horizon", low=1)
-    norm = number(norm, "norm", low=0.0, open_low=True)
+    norm = positive(norm, "norm")
     count = horizon if released is None else integer(released, "released", low=1, high=horizon)
     sigma = _private_sum_sigma(epsilon, delta, horizon, norm, logarithm)
     mu = math.sqrt(count.bit_length()) * ratio(norm, sigma)
-    return Prescription(
+    return Prescription.gaussian(
+        mu,
         scale=sigma,
-        noise="gaussian",
         formula="sigma^2 = (R^2/epsilon^2) log^2 T log(log T / delta)",
         where=f"{PAPER}, Algorithm 5, step 3; Lemma 6 and Theorem 11",
         claimed=(epsilon, delta),
         relation="replace",
-        zero_out=gaussian_curve(mu),
-        replace=gaussian_curve(2.0 * mu),
     )
 
 
@@ -261,10 +255,10 @@ def quadratic_leader(
     logarithm
         How the printed "log T" is read: ``"natural"`` or ``"binary"``.
     """
-    epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
-    delta = number(delta, "delta", low=0.0, high=1.0, open_low=True, open_high=True)
+    epsilon = positive(epsilon, "epsilon")
+    delta = fraction(delta, "delta")
     horizon = integer(horizon, "horizon", low=2)
-    norm = number(norm, "norm", low=0.0, open_low=True)
+    norm = positive(norm, "norm")
     # as printed: R^2 for v v', but only R for y v, although its norm can be R^2 too
     sigmas = [
         _private_sum_sigma(epsilon / 2.0, delta / 2.0, horizon, bound, logarithm)
@@ -314,8 +308,8 @@ def averaged_iterate(
     radius
         The bound on the norm of the optimum; the printed constant is L + alpha radius.
     """
-    epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
-    delta = number(delta, "delta", low=0.0, high=1.0, open_low=True, open_high=True)
+    epsilon = positive(epsilon, "epsilon")
+    delta = fraction(delta, "delta")
     horizon = integer(horizon, "horizon", low=2)
     norm, convexity, printed = _constants(norm, strong_convexity, radius)
     beta = (
@@ -328,15 +322,13 @@ def averaged_iterate(
     )
     harmonic = math.fsum(1.0 / s for s in range(2, horizon + 1))
     mu = norm * harmonic / (convexity * horizon) / beta
-    return Prescription(
+    return Prescription.gaussian(
+        mu,
         scale=beta,
-        noise="gaussian",
         formula=(
             "beta = 2 sqrt(2) (L + alpha |x*|) ln T / (T epsilon) sqrt(ln(1/delta) + epsilon)"
         ),
         where=f"{PAPER}, Section 5, Algorithm 6, step 13; Theorem 5",
         claimed=(epsilon, delta),
         relation="replace",
-        zero_out=gaussian_curve(mu),
-        replace=gaussian_curve(2.0 * mu),
     )

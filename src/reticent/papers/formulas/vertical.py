@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import math
 
-from reticent.checks import choice, integer, number
+from reticent.checks import choice, fraction, integer, positive
 from reticent.privacy.budget import NEIGHBOURS
 from reticent.privacy.compose import compose
 from reticent.privacy.curves import Pure
-from reticent.privacy.prescribed import Prescription, gaussian_curve
+from reticent.privacy.prescribed import Prescription
 
 PAPER = (
     "Uplink Communication Efficient Differentially Private Sparse Optimization with Feature-Wise "
@@ -59,12 +59,12 @@ def vertical_index(
         ``"plain"``: the noise is added to the coordinates of the gradient, as in line 10 of Algorithm 2. ``"scaled"``:
         it is added to eta/K times the coordinates, for which the formula seems to be meant.
     """
-    epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
-    delta = number(delta, "delta", low=0.0, high=1.0, open_low=True, open_high=True)
+    epsilon = positive(epsilon, "epsilon")
+    delta = fraction(delta, "delta")
     parties, steps = integer(parties, "parties", low=1), integer(steps, "steps", low=1)
     n = integer(n, "n", low=1)
-    radius = number(radius, "radius", low=0.0, open_low=True)
-    norm = number(norm, "norm", low=0.0, open_low=True)
+    radius = positive(radius, "radius")
+    norm = positive(norm, "norm")
     printed = 2.0 * norm * radius / (parties * n)
     scale = (
         printed * math.sqrt(2.0 * steps * math.log(2.0 / delta)) / (epsilon / (2.0 * parties) / 2.0)
@@ -121,13 +121,13 @@ def vertical_sketch(
         The vector to which the noise is added: ``"printed"``, J a as in line 12 of Algorithm 2, or ``"averaged"``,
         J a / n, for which the formula seems to be meant.
     """
-    epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
-    delta = number(delta, "delta", low=0.0, high=1.0, open_low=True, open_high=True)
+    epsilon = positive(epsilon, "epsilon")
+    delta = fraction(delta, "delta")
     parties, steps = integer(parties, "parties", low=1), integer(steps, "steps", low=1)
     n = integer(n, "n", low=1)
-    singular_value = number(singular_value, "singular_value", low=0.0, open_low=True)
-    column_norm = number(column_norm, "column_norm", low=0.0, open_low=True)
-    bound = number(bound, "bound", low=0.0, open_low=True)
+    singular_value = positive(singular_value, "singular_value")
+    column_norm = positive(column_norm, "column_norm")
+    bound = positive(bound, "bound")
     root = math.sqrt(parties * steps)
     sigma = (
         singular_value
@@ -139,13 +139,11 @@ def vertical_sketch(
     if choice(message, "message", MESSAGES) == "averaged":
         move /= n
     mu = root * move / sigma
-    return Prescription(
+    return Prescription.gaussian(
+        mu,
         scale=sigma,
-        noise="gaussian",
         formula="pi = sigma(J) sqrt(K T) sqrt(2 (ln(1/delta) + epsilon/2)) / (n epsilon/2)",
         where=f"{PAPER}, item B, Private active feature sharing",
         claimed=(epsilon / 2.0, delta / 2.0),
         relation="replace",
-        zero_out=gaussian_curve(mu),
-        replace=gaussian_curve(2.0 * mu),
     )

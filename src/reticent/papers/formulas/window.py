@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import math
 
-from reticent.checks import integer, number
+from reticent.checks import fraction, integer, number, positive
 from reticent.privacy.curves import Pure
-from reticent.privacy.prescribed import Prescription, gaussian_curve
+from reticent.privacy.prescribed import Prescription
 
 PAPER = (
     "Projection-free Online Empirical Risk Minimization with Privacy-preserving and Privacy "
@@ -22,7 +22,7 @@ PAPER = (
 
 
 def _printed_sensitivity(norm: float, strong_convexity: float, diameter: float) -> float:
-    norm = number(norm, "norm", low=0.0, open_low=True)
+    norm = positive(norm, "norm")
     convexity = number(strong_convexity, "strong_convexity", low=0.0)
     return norm + convexity * number(diameter, "diameter", low=0.0)
 
@@ -53,23 +53,21 @@ def window_tree_gaussian(
     diameter
         The D of the printed sensitivity L + mu D; 0 gives Lemma 3 with L alone.
     """
-    epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
-    delta = number(delta, "delta", low=0.0, high=1.0, open_low=True, open_high=True)
+    epsilon = positive(epsilon, "epsilon")
+    delta = fraction(delta, "delta")
     window = integer(window, "window", low=1)
     printed = _printed_sensitivity(norm, strong_convexity, diameter)
     levels = (window - 1).bit_length() + 1  # ceil(log2 W) + 1 without rounding
     sigma = math.sqrt(8.0) * printed * levels * math.log(2.0 / delta) / epsilon
     # dyadic nodes longer than the window are never used: one node of each size up to W
     mu = math.sqrt(window.bit_length()) * float(norm) / sigma
-    return Prescription(
+    return Prescription.gaussian(
+        mu,
         scale=sigma,
-        noise="gaussian",
         formula="sigma = sqrt(8) (L + mu D) (ceil(log2 W) + 1) ln(2/delta) / epsilon",
         where=f"{PAPER}, Lemma 3 (13) and Theorem 2 (16)",
         claimed=(epsilon, delta),
         relation="replace",
-        zero_out=gaussian_curve(mu),
-        replace=gaussian_curve(2.0 * mu),
     )
 
 
@@ -96,7 +94,7 @@ def window_tree_gamma(
     diameter
         The D of the printed sensitivity L + mu D; 0 gives Lemma 1 with L alone.
     """
-    epsilon = number(epsilon, "epsilon", low=0.0, open_low=True)
+    epsilon = positive(epsilon, "epsilon")
     window = integer(window, "window", low=1)
     printed = _printed_sensitivity(norm, strong_convexity, diameter)
     scale = printed * ((window - 1).bit_length() + 1) / epsilon

@@ -8,7 +8,6 @@ whoever runs it; hand out each kit over a secure channel and take the `authority
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import secrets
@@ -24,6 +23,7 @@ import scipy.special
 from reticent import html_tables
 from reticent.checks import FloatArray
 from reticent.privacy import Budget, Ledger
+from reticent.state.locks import lock
 from reticent.trace.trace import Progress
 from reticent.vertical.alignment import hash_ids
 from reticent.vertical.columns import Columns
@@ -314,8 +314,8 @@ def score(
     )
     folder = kit / STATE_FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
-    with (folder / "scores.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with (folder / "scores.lock").open("w") as locked:
+        lock(locked.fileno())
         _remember(folder / "scores.json", part, people.ids, again)
     jobs.keep(Path(out), part.to_bytes())
     return part

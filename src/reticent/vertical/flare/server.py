@@ -145,7 +145,7 @@ class FlareTransport:
 
     def __init__(self, names: Iterable[str], *, patience: float = 60.0, attempts: int = 2) -> None:
         self._names = tuple(names)
-        self.patience = checks.number(patience, "patience", low=0.0, open_low=True)
+        self.patience = checks.positive(patience, "patience")
         self.attempts = checks.integer(attempts, "attempts", low=1)
         here = {client.name for client in collab.clients}
         for name in self._names:

@@ -90,7 +90,7 @@ class Settings:
             object.__setattr__(self, "columns", tuple(self.columns))
         self.budget  # noqa: B018  (checks epsilon, delta and neighbours)
         for name in ("feature_bound", "label_bound"):
-            checks.number(getattr(self, name), name, low=0.0, open_low=True)
+            checks.positive(getattr(self, name), name)
         checks.integer(self.largest_request, "largest_request", low=1, high=MAX_BYTES)
         checks.choice(self.noise_precision, "noise_precision", ("lattice", "float"))
 

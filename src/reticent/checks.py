@@ -73,6 +73,17 @@ def integer(value: Any, name: str, *, low: int | None = None, high: int | None =
     """Check that a value is a whole number within bounds, and return it as an int.
 
     NumPy integers are accepted; booleans and floats such as 3.0 are refused.
+
+    Parameters
+    ----------
+    value : Any
+        What the user passed.
+    name : str
+        Name of the argument, for the error.
+    low : int, optional
+        Smallest value allowed.
+    high : int, optional
+        Largest value allowed.
     """
     if isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be a whole number, got {value!r}")
@@ -89,7 +100,15 @@ def integer(value: Any, name: str, *, low: int | None = None, high: int | None =
 
 
 def flag(value: Any, name: str) -> bool:
-    """Check that a value is True or False; numbers and strings are refused, since any text would count as True."""
+    """Check that a value is True or False; numbers and strings are refused, since any text would count as True.
+
+    Parameters
+    ----------
+    value : Any
+        What the user passed.
+    name : str
+        Name of the argument, for the error.
+    """
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False, got {value!r}")
     return bool(value)
@@ -114,7 +133,17 @@ def items(value: Any, name: str, what: str) -> tuple[Any, ...]:
 
 
 def choice(value: Any, name: str, allowed: tuple[str, ...]) -> str:
-    """Check that a value is one of the allowed words."""
+    """Check that a value is one of the allowed words.
+
+    Parameters
+    ----------
+    value : Any
+        What the user passed.
+    name : str
+        Name of the argument, for the error.
+    allowed : tuple of str
+        The allowed words.
+    """
     if not isinstance(value, str) or value not in allowed:
         words = ", ".join(repr(word) for word in allowed)
         raise ValueError(f"{name} must be one of {words}; got {value!r}")
@@ -122,7 +151,15 @@ def choice(value: Any, name: str, allowed: tuple[str, ...]) -> str:
 
 
 def refuse_masked(value: Any, name: str) -> None:
-    """Refuse a masked array with masked entries, because NumPy would use the values beneath the mask."""
+    """Refuse a masked array with masked entries, because NumPy would use the values beneath the mask.
+
+    Parameters
+    ----------
+    value : Any
+        What the user passed.
+    name : str
+        Name of the argument, for the error.
+    """
     if np.ma.is_masked(value):
         raise ValueError(
             f"{name} holds masked entries, and the values beneath the mask would be used; replace them "
@@ -159,6 +196,13 @@ def real_array(value: Any, name: str) -> FloatArray:
     """Convert an array of real numbers to contiguous float64.
 
     Booleans, complex numbers, strings and objects are refused.
+
+    Parameters
+    ----------
+    value : Any
+        What the user passed.
+    name : str
+        Name of the argument, for the error.
     """
     refuse_masked(value, name)
     array = np.asarray(value)
@@ -171,7 +215,17 @@ def real_array(value: Any, name: str) -> FloatArray:
 
 
 def vector(value: Any, name: str, dim: int) -> FloatArray:
-    """Check that a value is a finite vector of length ``dim``, and return it as contiguous float64."""
+    """Check that a value is a finite vector, and return it as contiguous float64.
+
+    Parameters
+    ----------
+    value : Any
+        What the user passed.
+    name : str
+        Name of the argument, for the error.
+    dim : int
+        The length that it must have.
+    """
     array = real_array(value, name)
     if array.shape != (dim,):
         raise ValueError(f"{name} must be a vector of length {dim}, got shape {array.shape}")
@@ -182,7 +236,17 @@ def vector(value: Any, name: str, dim: int) -> FloatArray:
 
 
 def matrix(value: Any, name: str, columns: int) -> FloatArray:
-    """Check that a value is a finite matrix with ``columns`` columns, and return it as contiguous float64."""
+    """Check that a value is a finite matrix, and return it as contiguous float64.
+
+    Parameters
+    ----------
+    value : Any
+        What the user passed.
+    name : str
+        Name of the argument, for the error.
+    columns : int
+        The number of columns that it must have.
+    """
     array = real_array(value, name)
     if array.ndim != 2 or array.shape[1] != columns:
         raise ValueError(f"{name} must have shape (n, {columns}), got {array.shape}")

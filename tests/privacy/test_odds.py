@@ -51,7 +51,7 @@ def test_the_best_attacker_is_right_that_often():
 def test_no_promise_says_so():
     found = _guarantee(NoPrivacy()).odds()
     assert found.right == 1000
-    assert "nothing is promised" in str(found)
+    assert "nothing is guaranteed" in str(found)
 
 
 def test_persons_and_ages_are_named():

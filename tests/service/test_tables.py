@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -138,8 +139,9 @@ def test_a_table_of_persons_says_nothing_of_the_number_of_their_records(holding:
     place = home / "allowed" / "people"
     place.mkdir()
     rng = np.random.default_rng(0)
-    a, b = rng.uniform(-1, 1, (2, 3000))
-    who = [f"p{k}" for k in rng.integers(0, 700, 3000)]
+    count = 10_007
+    a, b = rng.uniform(-1, 1, (2, count))
+    who = [f"p{k}" for k in rng.integers(0, 700, count)]
     persons = len(set(who))
     pq.write_table(pa.table({"a": a, "b": b, "y": a - b > 0, "who": who}), place / "0.parquet")
     schema = SCHEMA | {"columns": SCHEMA["columns"] | {"who": {"type": "person"}}}  # type: ignore[operator]
@@ -154,7 +156,8 @@ def test_a_table_of_persons_says_nothing_of_the_number_of_their_records(holding:
     assert model.guarantee.unit == "person"
     assert model.records == persons
     assert model.learnt_from == f"{persons} persons"
-    assert "3000" not in str(done)
+    # as a number of its own: five digits may occur by chance within a coefficient or an id, which is noise or random
+    assert not re.search(r"(?<![\w.])10[,_]?007(?!\w|\.0*[1-9])", str(done))
 
 
 def test_why_a_fit_failed_is_for_data_holders(holding: Service) -> None:

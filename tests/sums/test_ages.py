@@ -162,7 +162,7 @@ def test_round_trip(name):
 
 def test_what_is_printed():
     g = sums.Correlated(1, budget=FADE).guarantee
-    assert "with a promise at the ages 8, 40" in str(g)
+    assert "with a guarantee at the ages 8, 40" in str(g)
     assert "by age: epsilon" in g.explain()
     assert str(g.by_age([8])).startswith("epsilon 1.00 for 8 outputs")
 

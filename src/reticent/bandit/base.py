@@ -5,8 +5,8 @@ ask() plays a random point of a small sphere around the decision, tell() turns t
 baseline) u, a batch of these is added to a private running total, and the response to the total is the next decision.
 Derivations and proofs: docs/algorithms/bandit.md.
 
-Its loops are not rows of the one in :mod:`reticent.online.kernels`, in which every record moves the total and the
-decision: here a whole batch does, and only a value beside the decision is seen.
+Bandits do not use the loop of :mod:`reticent.online.kernels`. There every record moves the total and the decision; here
+a whole batch does, and only the value at a point near the decision is seen.
 
 The direction u of a play is public, because the point was played. Given all that was played, a record affects one
 term of one batch and nothing else. So one record moves the total by at most n (high - low) / (2 zeta), whatever the
@@ -136,8 +136,8 @@ class Bandit(Twins, Rounds):
         Parameters
         ----------
         value : float or None
-            The loss, which is clipped to the range of values. ``None``: there will be none, which makes it a null
-            record.
+            The loss, which is clipped to the range of values. ``None`` says that there will be none; the play then
+            counts as a null record.
         ticket : Ticket or int, optional
             What ``ask`` returned, or its number; by default the last point that was asked for.
         person : int, str or bytes, optional

@@ -44,7 +44,7 @@ class Centring:
     error : float
         Standard deviation of the noise in one coordinate of the total.
     before : Centring, optional
-        That of the previous epoch.
+        The baseline and clip of the previous epoch.
     goes_on : bool
         Whether the total of the previous epoch continues, and with it what was learnt from it.
     """

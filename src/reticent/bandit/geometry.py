@@ -51,7 +51,13 @@ class Geometry:
         return self.center.size if self.basis is None else int(self.basis.shape[1])
 
     def lift(self, vectors: FloatArray) -> FloatArray:
-        """Convert directions of the hull, one per row or a single one, to vectors of the space."""
+        """Convert directions of the affine hull to vectors of the space.
+
+        Parameters
+        ----------
+        vectors : array
+            One direction, or several, one per row, in the coordinates of the hull.
+        """
         return vectors if self.basis is None else vectors @ self.basis.T
 
 

@@ -32,25 +32,64 @@ class Mirror(ABC):
     name: ClassVar[str] = ""
 
     def check(self, convex: ConvexSet) -> None:
-        """Refuse a set on which the map is not defined."""
+        """Refuse a set on which the map is not defined.
+
+        Parameters
+        ----------
+        convex : ConvexSet
+            The set of decisions.
+        """
         return
 
     @abstractmethod
     def range(self, geometry: Geometry) -> float:
-        """The largest value of the map on the set minus its smallest."""
+        """The largest value of the map on the set minus its smallest.
+
+        Parameters
+        ----------
+        geometry : Geometry
+            Centre and size of the set.
+        """
 
     def dual_square(self, geometry: Geometry) -> float:
-        """Mean squared dual norm of a random unit direction of the hull; 1 in the Euclidean norm."""
+        """Mean squared dual norm of a random unit direction of the set's affine hull; 1 in the Euclidean norm.
+
+        Parameters
+        ----------
+        geometry : Geometry
+            Affine hull of the set.
+        """
         return 1.0
 
     def gradient(self, x: FloatArray, center: FloatArray) -> FloatArray:
-        """Gradient of the map at x, for the conditional gradient."""
+        """Gradient of the map, for the conditional gradient.
+
+        Parameters
+        ----------
+        x : array
+            Where the gradient is taken.
+        center : array
+            The geometry's centre.
+        """
         raise NotImplementedError(
             f"{type(self).__name__} must define gradient(x, center), or solve(slope, center)"
         )
 
     def solve(self, slope: FloatArray, center: FloatArray) -> FloatArray | None:
-        """The minimiser of the map plus <slope, x> over the set, if it has a closed form; else None."""
+        """The minimiser of the map plus <slope, x> over the set, if it has a closed form.
+
+        Parameters
+        ----------
+        slope : array
+            The step size times the noisy total.
+        center : array
+            The geometry's centre.
+
+        Returns
+        -------
+        array or None
+            The minimiser; None (the default) if there is no closed form.
+        """
         return None
 
 

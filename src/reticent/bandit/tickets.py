@@ -1,7 +1,7 @@
-"""Points to play, which are also the tickets by which their values may come late, out of order, or never.
+"""Points to play. Each is also a ticket for its value, which may come late, out of order, or never.
 
-The number of points asked for determines when a batch ends, never the values told. A value that comes late enters the
-batch in which it comes; one that never comes is a null record. Either way a record enters one batch, which is all
+A batch ends after a number of points has been asked for, whatever values have come. A value that comes late enters the
+batch in which it comes; one that never comes is a null record. Either way a record enters only one batch, which is all
 that privacy needs.
 """
 
@@ -15,7 +15,7 @@ from reticent.checks import FloatArray
 
 
 class Ticket(np.ndarray[Any, np.dtype[np.float64]]):
-    """The point to play: an array that remembers its number.
+    """The point to play: an array that remembers its number. Made by ``ask`` of a bandit.
 
     Attributes
     ----------

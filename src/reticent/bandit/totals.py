@@ -24,7 +24,7 @@ WORDS = ("auto", "correlated", "tree", "independent")
 
 
 class Clean:
-    """The same interface without noise, for the baseline without privacy."""
+    """A total with the interface of a running total but without noise, for the baseline without privacy."""
 
     steps = 0
 

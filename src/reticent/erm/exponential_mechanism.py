@@ -172,7 +172,7 @@ def _plan(problem: OfflineProblem, set: Any, version: str, sampler: str, net: An
         return run.note(t, x)
 
     def near_its_law(source: Source) -> Guarantee:
-        ideal = problem.promise([release], source, calibration=calibration, caveats=caveats)
+        ideal = problem.guarantee([release], source, calibration=calibration, caveats=caveats)
         return _chain_guarantee(ideal, chain_steps)
 
     settings = {

@@ -370,7 +370,7 @@ def _sampled_noise(problem: OfflineProblem, steps: int, rate: float) -> tuple[fl
         )
 
     def build(multiplier: float) -> Any:
-        return problem.promise([release(multiplier)], _UNSEEDED, calibration="trial")
+        return problem.guarantee([release(multiplier)], _UNSEEDED, calibration="trial")
 
     full = problem.budget.sensitivity(1.0) * math.sqrt(steps) / problem.budget.mu
     start = max(rate * full, 0.3)

@@ -76,7 +76,7 @@ class Selection(Oracle):
         return scale, self._release(scale, steps, curves.BoundedRange(2.0 * self.moved / scale))
 
     def prescribed(self, steps: int, formula: Prescription) -> tuple[float, Release]:
-        """The same with Laplace noise of a prescribed scale."""
+        """Selection by Laplace noise of a prescribed scale."""
         scale = formula.amount
         self.noise = "laplace"
         curve = curves.Pure(2.0 * self.moved / scale)

@@ -56,7 +56,7 @@ class Pause:
 
 
 def terms(problem: OfflineProblem) -> dict[str, Any]:
-    """What every plan says about its problem, in words that mean the same in another process."""
+    """What every plan states about its problem, as text that is the same in every process."""
     return {
         "loss": re.sub(r" at 0x[0-9a-fA-F]+", "", repr(problem.loss)),
         "budget": repr(problem.budget),

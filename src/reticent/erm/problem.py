@@ -336,7 +336,7 @@ class OfflineProblem:
         shape = getattr(self.set, "shape", (self.dim,))
         return np.array(x, dtype=np.float64).reshape(shape)
 
-    def promise(
+    def guarantee(
         self,
         releases: Iterable[Release],
         source: Source,

@@ -1,4 +1,4 @@
-"""How every offline solver runs: read, plan, promise, charge, run.
+"""How every offline solver runs: read the records, plan, state the guarantee, charge, run.
 
 A solver supplies a plan, which states from public numbers what will be released and how a step is taken. Noise is drawn
 through a :class:`Run`, and :func:`solve` creates one only after the whole plan has been charged.
@@ -140,10 +140,11 @@ class SolverPlan:
         if self.is_paid and self.guarantee is None:
             raise ValueError("is_paid=True needs guarantee=; leave is_paid out")
 
-    def promise(self, source: Source, calibration: str) -> Guarantee:
+    def guarantee_for(self, source: Source, calibration: str) -> Guarantee:
+        """The guarantee of a run with this source of noise."""
         if self.guarantee is not None:
             return self.guarantee(source)
-        return self.problem.promise(
+        return self.problem.guarantee(
             self.releases, source, calibration=calibration, caveats=self.caveats
         )
 
@@ -173,7 +174,7 @@ def solve(
     by_passes: bool = False,
     **reading: Any,
 ) -> Fit:
-    """Read the records, plan, promise, charge, and only then run.
+    """Read the records, plan, state the guarantee, charge, and only then run.
 
     Parameters
     ----------
@@ -225,7 +226,7 @@ def solve(
     if resume is not None and plan.identity is None:
         raise ValueError(f"a run of {solver} cannot be continued; leave resume out")
     source = Source(seed)
-    guarantee = plan.promise(source, calibration)
+    guarantee = plan.guarantee_for(source, calibration)
     file = current_run()
     fixed = {}
     if file is not None:

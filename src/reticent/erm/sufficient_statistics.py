@@ -470,8 +470,6 @@ def _clip(
     """A multiple of the root mean square of the residuals, as far as the noise allows; and the noisy sums.
 
     Squares are clipped too: otherwise a few large residuals would determine the apparent size of all.
-
-    Squares are clipped too, or the few residuals of wide bounds would decide how large the others seem.
     """
     Y, times = _bounds(problem)[1], _times(problem)
     clips = Y * 0.5**_HALVED

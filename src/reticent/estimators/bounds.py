@@ -36,11 +36,12 @@ ZOOMS = len(_STAGES) - 1
 _POWERS = 2098  # frexp exponents of positive doubles, denormals included: -1073 to 1024
 _LOWEST = -1073
 _SMALL = 2.0**-900
-"""Half of the least doubles is 0 or as much again; what is below this is multiplied by its reciprocal first."""
+"""The smallest doubles cannot be halved exactly; intervals below this are multiplied by its reciprocal first."""
 _RARE_FAR = 1e-6
 """Probability that the noisy count of any empty power of two exceeds the threshold."""
 _RARE_NEAR = 1e-3
-"""The same for the pieces of an interval, where a false positive does little harm."""
+"""Probability that the noisy count of any empty piece of an interval exceeds the threshold, where a false positive does
+little harm."""
 _FEW = 0.01
 """Share of the rows that may exceed the norm that is found."""
 _CLEAR, _ENOUGH = 0.1, 0.25
@@ -58,13 +59,17 @@ class Columns:
 
     Attributes
     ----------
-    low, high : arrays
-        Interval of each column, which holds almost all records; the ends are equal if nothing was found or only one
-        value, such as 0.
+    low : array
+        Lower end of the interval of each column, which holds almost all records; equal to the upper end if nothing was
+        found or only one value, such as 0.
+    high : array
+        Upper end of the interval of each column.
+    mean : array
+        Approximate mean within the interval, from the last histogram.
+    deviation : array
+        Approximate standard deviation within the interval, from the last histogram.
     found : array of bool
         Whether any count of the column exceeded the threshold.
-    mean, deviation : arrays
-        Approximate mean and standard deviation within the interval, from the last histogram.
     """
 
     low: FloatArray

@@ -24,7 +24,8 @@ from reticent.solve.blocks import UNITS, InMemory, IsClass, summed
 SHARE = 0.25
 """Share of the budget for this release: of mu squared, or of epsilon if delta = 0."""
 _SCORES: dict[Any, float] = {Logistic: 4.0, CappedLogistic: 2.0}
-"""Noise on the products of scores relative to that on the curvature, which enters the variance twice and they once."""
+"""Noise on the products of scores relative to that on the curvature. The curvature enters the variance twice, the
+products once."""
 
 _CLEAR = 1.5
 """The curvature must exceed the largest eigenvalue of its noise by this factor, or there are no intervals. The factor
@@ -164,8 +165,10 @@ class Errors:
         Released coefficients.
     ridge : float
         Coefficient of ``||x||^2 / 2`` in the summed loss.
-    linear_noise, point_noise : float
-        Standard deviations of the random linear term and of the noise on the minimiser.
+    linear_noise : float
+        Standard deviation of the random linear term.
+    point_noise : float
+        Standard deviation of the noise on the minimiser.
     curvature : array of shape (d, d)
         Noisy curvature of the summed loss of the records, without the ridge.
     scores : array of shape (d, d)
@@ -186,7 +189,10 @@ class Errors:
     regularised: bool = False
 
     def within(self, basis: FloatArray) -> Self:
-        """The same with coefficients in the span of an orthonormal basis; the noise keeps its distribution."""
+        """The fit and its errors for coefficients in the span of an orthonormal basis.
+
+        The noise keeps its distribution.
+        """
         return replace(
             self,
             point=basis.T @ self.point,

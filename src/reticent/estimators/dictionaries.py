@@ -121,7 +121,7 @@ class Hashed:
 
 
 class SparselyHashed(Hashed):
-    """The same columns and signs as `Hashed`, for sparse records in high dimension.
+    """Names hashed to the columns and signs of `Hashed`, for sparse records in high dimension.
 
     All names of a record are hashed at once where they are used, which is faster than looking them up one by one.
     """

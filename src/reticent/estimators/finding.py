@@ -240,7 +240,7 @@ class First:
 
 
 def _spread(known: Columns) -> Columns:
-    """The same, with an interval of the usual size for columns in which nothing was found.
+    """The intervals found, and one of the usual size for each column in which nothing was found.
 
     A feature that appears only later is then learnt from too, clipped to that interval. Uses released numbers only.
     """

@@ -24,7 +24,7 @@ Check = Callable[[Any, str], Any]
 PRIVATE = "private"
 FEATURE_NORM = 1.0
 LEAST_NORM = 1e-300
-"""Of a row: its reciprocal must be a number too."""
+"""Smallest norm of a row, whose reciprocal must be finite too."""
 LABEL_BOUNDS = (-1, 1)
 SCALER_BOUNDS = (-1.0, 1.0)
 """Defaults of the constructors. A parameter that *is* one of these objects was left at its default."""

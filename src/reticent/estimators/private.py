@@ -102,7 +102,7 @@ class Table:
 
     @property
     def start(self) -> FloatArray | None:
-        """The same point, for one output and solvers that need no bound on it."""
+        """The point towards which the ridge pulls, for one output and solvers that need no bound on it."""
         return self.pulls["center"][0] if self.pulls else None
 
     @property
@@ -193,7 +193,7 @@ class PrivateEstimator(FittedEstimator, ABC):
         return Table(rows, self._row_norm(t), t, weights, bound, scaled)
 
     def _lazy_table(self, X: Lazy, y: Any, sample_weight: Any, groups: Any) -> Table:
-        """The same for a table that is not in memory, with its labels."""
+        """The solver's input for a table that is not in memory, and its labels."""
         if y is None:
             raise TypeError("y must be given with X")
         weighted = (sample_weight, getattr(self, "class_weight", None), groups)
@@ -558,8 +558,8 @@ def reserve(
         excess = _epsilon(whole.curve, budget.delta) - budget.epsilon
         if excess <= 1e-12 * budget.epsilon:
             return rest, whole
-        # The first guess takes the fit to be Gaussian. Objective perturbation is not, so the total overshoots;
-        # the first step down takes the total to change as much as the part, and only later ones know by how much.
+        # The first guess takes the fit to be Gaussian. Objective perturbation is not, so the total overshoots. The
+        # first step down assumes that the total changes by as much as the fit's part; later steps use the slope.
         slope = 1.0 if before is None else (before[1] - excess) / (before[0] - epsilon)
         before = epsilon, excess
         epsilon -= max(1.01 * excess / min(max(slope, 0.1), 1.0), 1e-6 * budget.epsilon)

@@ -219,8 +219,8 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         doubt: float,
     ) -> None:
         """Count the fit's own predictors, and keep the line that turns them into log-odds."""
-        # rows are within a norm of 1, so that no predictor is further from that of mean features; which predictor
-        # that is, the fit's intercept says where columns are centered, else most likely what suits the base rate
+        # Rows have a norm of at most 1, so every predictor is within ``reach`` of that of mean features: the fit's
+        # intercept if columns are centred, else most likely the predictor that suits the base rate.
         assert table.rest is not None
         reach = float(np.linalg.norm(fit.point[:-1]))
         middle = float(fit.point[-1] * table.scaling if judged.centered else table.rest[0])
@@ -572,6 +572,18 @@ class PrivateLogisticRegression(PrivateClassifier):
         )
 
     def predict_log_proba(self, X: Any) -> FloatArray:
+        """Logarithms of the class probabilities.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Records, clipped as in training.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+            Log-probabilities, in the order of ``classes_``.
+        """
         return np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny))
 
 

@@ -53,8 +53,8 @@ _RISK = 0.1
 """Share of the loss at zero that noise may cost a fit of centred and scaled labels. Such labels fill their bounds, and
 their variance is at most a quarter of the largest possible; the share lies between a quarter of both."""
 _ROUNDS = 196.0
-"""Rounds of residuals are for tables where n mu is so large: below that noise on their sums of squares hides from them
-how much smaller than labels residuals are (docs/algorithms/sufficient-statistics.md)."""
+"""Rounds of residuals are for tables where n mu is at least this. Below it, the noise on the sums of squared residuals
+hides how much smaller residuals are than labels (docs/algorithms/sufficient-statistics.md)."""
 _MOST_COLUMNS = 2000
 """Above this number of columns, solving with the matrix of products is too slow."""
 

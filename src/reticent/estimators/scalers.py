@@ -118,7 +118,18 @@ class _Scaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         )
 
     def inverse_transform(self, X: Any) -> FloatArray:
-        """Scaled features, mapped back to the features' own units."""
+        """Map scaled features back to the features' own units.
+
+        Parameters
+        ----------
+        X : array
+            Scaled features.
+
+        Returns
+        -------
+        array
+            Features; what was clipped to the bounds stays at them.
+        """
         check_is_fitted(self)
         return np.asarray(X, dtype=np.float64) * self.scale_ + self.center_
 

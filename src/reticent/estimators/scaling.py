@@ -32,13 +32,14 @@ from reticent.solve.blocks import block_size, ends, summed
 # Appending the intercept may round the norm of a row to just above the stated one.
 ROOM = 1.0 + 2.0**-30
 NARROW = 1e-300
-"""A column within so little is taken to be constant: its coefficient, and numbers on the way there, could overflow."""
+"""A column in an interval this narrow is taken to be constant: its coefficient, or an intermediate result, could
+overflow."""
 _SHARES = (0.02, 0.05, 0.1)
 """Shares of the budget for the moments, of mu squared or of epsilon: the first that makes noise small, else the
 last."""
 _NORMS = (0.01, 0.02, 0.05)
-"""The same for the counts of row norms; if none makes them useful, the root mean square of the norms replaces the
-norm found from them."""
+"""Shares of the budget for the counts of row norms: the first that makes them useful; if none does, the root mean
+square of the norms replaces the norm found from them."""
 _BEYOND = 0.4
 """Largest share of the rows that may be clipped."""
 _PRICE = 16.0
@@ -67,16 +68,19 @@ class Units:
     ----------
     norm : float
         Norm to which rows are clipped after centring and scaling.
-    low, high : arrays, optional
-        Interval to which each column is clipped first.
-    center, scale : arrays, optional
-        What is then subtracted from each column, and by what it is divided.
+    low : array, optional
+        Lower end of the interval to which each column is clipped first.
+    high : array, optional
+        Upper end of that interval.
+    center : array, optional
+        What is then subtracted from each column.
+    scale : array, optional
+        What each column is then divided by.
     first : float, optional
         Norm to which rows are clipped before anything else.
     weighed : bool
         Whether rows beyond the norm were scaled down with constant and label instead of clipped; predictions then
         need no clipping to ``norm``.
-
 
     Examples
     --------

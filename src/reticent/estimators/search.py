@@ -517,24 +517,57 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
     # The winner -----------------------------------------------------------------------------------
 
     def predict(self, X: Any) -> Any:
-        """Predictions of the winner."""
+        """Predictions of the winner.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Records, clipped as in training.
+        """
         check_is_fitted(self)
         return self.best_estimator_.predict(X)
 
     @available_if(lambda self: hasattr(self.estimator, "predict_proba"))
     def predict_proba(self, X: Any) -> Any:
-        """Class probabilities of the winner."""
+        """Class probabilities of the winner, if the estimator has them.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Records, clipped as in training.
+        """
         check_is_fitted(self)
         return self.best_estimator_.predict_proba(X)
 
     @available_if(lambda self: hasattr(self.estimator, "decision_function"))
     def decision_function(self, X: Any) -> Any:
-        """The winner's linear predictor."""
+        """The winner's linear predictor, if the estimator has one.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Records, clipped as in training.
+        """
         check_is_fitted(self)
         return self.best_estimator_.decision_function(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy, or R squared, of the winner. A diagnostic: it reads the records it is given."""
+        """Accuracy, or R squared, of the winner. A diagnostic: it reads the records it is given.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Records, clipped as in training.
+        y : array
+            Their true classes or targets.
+        sample_weight : array, optional
+            Weight of each record.
+
+        Returns
+        -------
+        float
+            The score.
+        """
         check_is_fitted(self)
         return float(self.best_estimator_.score(X, y, sample_weight))
 

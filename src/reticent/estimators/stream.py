@@ -46,8 +46,8 @@ from reticent.sums.running import refuse_ids
 
 FloatArray = NDArray[np.float64]
 
-_ROWS = 4096  # of a sparse matrix that are made dense at a time
-_NUMBERS = 2**22  # but no more numbers than these
+_ROWS = 4096  # rows of a sparse matrix that are made dense at a time
+_NUMBERS = 2**22  # largest number of entries that these may have
 
 
 class Softmax(Loss):
@@ -156,7 +156,7 @@ class StreamPlan:
 
     @functools.cached_property
     def shape(self) -> dict[str, Any]:
-        """The same without the seed: what may leave with a model."""
+        """The plan as plain data without the seed: what may leave with a model."""
         return self.to_dict() | {"seed": None}
 
     @classmethod
@@ -288,8 +288,8 @@ class Stream:
             self._guarantee = self._learner.guarantee
         else:
             self._learner = uncharged(plan.learner)
-            promise = plan.first.guarantee(plan.seed is not None)
-            self._guarantee = Guarantee.parallel(promise, self._learner.guarantee)
+            first = plan.first.guarantee(plan.seed is not None)
+            self._guarantee = Guarantee.parallel(first, self._learner.guarantee)
             charge(self._guarantee, "a stream with bounds from its first records")
             self._kept = Kept(_source(plan.seed))
         self._settings = plan.settings()
@@ -311,7 +311,7 @@ class Stream:
 
     @property
     def finished(self) -> bool:
-        """Whether the horizon is used up."""
+        """Whether the horizon has been reached."""
         return self.seen == self.plan.horizon
 
     @functools.cached_property

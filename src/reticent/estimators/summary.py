@@ -91,8 +91,10 @@ class Moments:
         A'A with noise of standard deviation ``matrix_noise`` on the diagonal and ``matrix_noise / sqrt(2)`` elsewhere.
     with_labels : array of shape (d,)
         A'y with noise of standard deviation ``vector_noise``.
-    matrix_noise, vector_noise : float
-        Standard deviations of the noise.
+    matrix_noise : float
+        Standard deviation of the noise on the diagonal of ``products``.
+    vector_noise : float
+        Standard deviation of the noise on ``with_labels``.
     squares : float
         Noisy sum of squared labels.
     count : int
@@ -121,7 +123,7 @@ class Moments:
         return x, variance * inverse, inverse @ blur @ inverse
 
     def within(self, basis: FloatArray) -> Self:
-        """The same with coefficients in the span of an orthonormal basis; the noise keeps its distribution."""
+        """The statistics for coefficients in the span of an orthonormal basis; the noise keeps its distribution."""
         V, u = self.products, self.with_labels
         return replace(self, products=basis.T @ V @ basis, with_labels=basis.T @ u)
 
@@ -130,7 +132,7 @@ class Solved(Protocol):
     """Interface of an estimate with its errors."""
 
     def within(self, basis: FloatArray) -> Self:
-        """The same with coefficients in the span of an orthonormal basis."""
+        """The estimate for coefficients in the span of an orthonormal basis."""
 
     def solution(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The estimate, and the covariances of its sampling error and of its privacy error."""

@@ -129,21 +129,57 @@ class Loss(ABC):
         return self.data_lipschitz(set) + self.ridge * norm_bound(set)
 
     def curvature(self, set: DecisionSet) -> float:
-        """An upper bound on Frank-Wolfe's curvature constant on a set."""
+        """An upper bound on Frank-Wolfe's curvature constant.
+
+        Parameters
+        ----------
+        set : set
+            The set of decisions.
+        """
         return self.smoothness * float(set.diameter) ** 2
 
     def values(self, x: FloatArray, A: Any, y: Any = None) -> FloatArray:
-        """The loss of every record."""
+        """The loss of every record, ridge included.
+
+        Parameters
+        ----------
+        x : array
+            The decision.
+        A : array or sparse matrix of shape (n, dim)
+            The features, one row for each record.
+        y : array of length n, optional
+            The labels, if the loss has labels.
+        """
         rows = dense_rows(A)
         labels = [None] * len(rows) if y is None else y
         return np.array([self.value(x, a, b) for a, b in zip(rows, labels, strict=True)])
 
     def mean_value(self, x: FloatArray, A: Any, y: Any = None) -> float:
-        """The mean loss over all records."""
+        """The mean loss over all records, ridge included.
+
+        Parameters
+        ----------
+        x : array
+            The decision.
+        A : array or sparse matrix of shape (n, dim)
+            The features, one row for each record.
+        y : array of length n, optional
+            The labels, if the loss has labels.
+        """
         return float(np.mean(self.values(x, A, y)))
 
     def mean_gradient(self, x: FloatArray, A: Any, y: Any = None) -> FloatArray:
-        """The mean gradient over all records."""
+        """The mean gradient over all records, ridge included.
+
+        Parameters
+        ----------
+        x : array
+            The decision.
+        A : array or sparse matrix of shape (n, dim)
+            The features, one row for each record.
+        y : array of length n, optional
+            The labels, if the loss has labels.
+        """
         rows = dense_rows(A)
         labels = [None] * len(rows) if y is None else y
         total = np.zeros_like(x, dtype=np.float64)
@@ -152,7 +188,20 @@ class Loss(ABC):
         return total / len(rows)
 
     def prepare(self, A: Any, y: Any = None) -> tuple[Any, Any, ClipCounts]:
-        """Check records and clip them to the stated bounds; count those that exceeded them."""
+        """Check records and clip them to the stated bounds; count those that exceeded them.
+
+        Parameters
+        ----------
+        A : array or sparse matrix of shape (n, dim)
+            The features, one row for each record.
+        y : array of length n, optional
+            The labels, if the loss has labels.
+
+        Returns
+        -------
+        A, y, counts
+            The records, and how many exceeded the bounds: a diagnostic that is not private.
+        """
         rows = dense_rows(A)
         if y is not None and len(y) != len(rows):
             raise ValueError(

@@ -124,7 +124,20 @@ class CustomLoss(Loss):
         return self._strong_convexity
 
     def prepare(self, A: Any, y: Any = None) -> tuple[Any, Any, ClipCounts]:
-        """Check records; nothing is clipped, because the meaning of their entries is not known."""
+        """Check records; nothing is clipped, because the meaning of their entries is not known.
+
+        Parameters
+        ----------
+        A : array or sparse matrix of shape (n, dim)
+            The features, one row for each record.
+        y : array of length n, optional
+            The labels, if the loss has labels.
+
+        Returns
+        -------
+        A, y, counts
+            Dense rows, the labels, and counts of 0 with the number of records.
+        """
         A = records.features(A)
         count = A.shape[0]
         if y is not None and np.shape(y)[:1] != (count,):

@@ -1,4 +1,4 @@
-"""Losses of one linear predictor, l(x; a, y) = phi(<a, x>, y) + (ridge/2) ||x||^2: a base, and eight of them.
+"""Losses of one linear predictor, l(x; a, y) = phi(<a, x>, y) + (ridge/2) ||x||^2: the base class, and eight losses.
 
 With features of norm at most F, |phi'| <= p and phi'' <= q, the part that depends on the record is F p-Lipschitz and
 F^2 q-smooth, and its Hessian has rank one. Gradient perturbation, objective perturbation and implicit steps depend on
@@ -86,7 +86,13 @@ class GeneralizedLinear(Loss):
     def _bend_bound(self, reach: float) -> float: ...
 
     def scalar_bounds(self, set: DecisionSet | None = None) -> tuple[float, float]:
-        """The largest |phi'| and the largest phi'', for decisions in a set or anywhere."""
+        """The largest |phi'| and the largest phi''.
+
+        Parameters
+        ----------
+        set : set, optional
+            If given, the bounds are for decisions in this set.
+        """
         reach = self.feature_norm * norm_bound(set)
         return self._slope_bound(reach), self._bend_bound(reach)
 
@@ -107,7 +113,6 @@ class GeneralizedLinear(Loss):
         return self.ridge
 
     def curvature(self, set: DecisionSet) -> float:
-        """An upper bound on Frank-Wolfe's curvature constant on a set."""
         bend = self.scalar_bounds(set)[1]
         return (bend * self.feature_norm**2 + self.ridge) * float(set.diameter) ** 2
 
@@ -156,7 +161,20 @@ class GeneralizedLinear(Loss):
         return A, y, ClipCounts(scaled, clipped, A.shape[0])
 
     def prepare_record(self, a: Any, y: Any = None) -> tuple[FloatArray, float]:
-        """Check and clip one record."""
+        """Check and clip one record.
+
+        Parameters
+        ----------
+        a : array or sparse row
+            The features of the record.
+        y : float
+            The label of the record.
+
+        Returns
+        -------
+        a, y
+            The features as a float64 vector, and the label as a number.
+        """
         a = a.toarray().ravel() if sp.issparse(a) else a
         row = np.asarray(a)
         if row.ndim != 1:
@@ -167,7 +185,22 @@ class GeneralizedLinear(Loss):
     def sample_records(
         self, rng: np.random.Generator, count: int, dim: int
     ) -> tuple[FloatArray, FloatArray]:
-        """Random records within the stated bounds, about half of them with the largest norm."""
+        """Draw records within the stated bounds, about half of them with the largest norm.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Source of the records.
+        count : int
+            Number of records.
+        dim : int
+            Number of features.
+
+        Returns
+        -------
+        A, y
+            The features, one row for each record, and the labels.
+        """
         A = rng.standard_normal((count, dim))
         A *= (self.feature_norm / np.linalg.norm(A, axis=1))[:, None]
         A *= np.where(rng.random(count) < 0.5, 1.0, rng.random(count))[:, None]
@@ -428,13 +461,25 @@ class CappedLogistic(_Classification):
         return 0.25
 
     def probability(self, z: FloatArray) -> FloatArray:
-        """The P(y = 1) for which the predictor z minimises the expected loss."""
+        """The probability of the label 1 for which a predictor minimises the expected loss.
+
+        Parameters
+        ----------
+        z : array
+            Predictors <a, x>.
+        """
         q = expit(-np.abs(z))
         certain = np.where(np.abs(z) > self._border, self.cap / (self.cap + q), 1.0 - q)
         return np.where(z >= 0.0, certain, 1.0 - certain)
 
     def predictor(self, p: FloatArray) -> FloatArray:
-        """The predictor z that minimises the expected loss if P(y = 1) = p, for p in (0, 1)."""
+        """The predictor that minimises the expected loss for a given probability of the label 1.
+
+        Parameters
+        ----------
+        p : array
+            Probabilities, above 0 and below 1.
+        """
         odds = np.maximum(p, 1.0 - p) / np.minimum(p, 1.0 - p)
         # beyond the border, cap / (cap + q) = p with q = 1 / (1 + e^z)
         far = np.log(np.maximum(odds / self.cap - 1.0, 1.0))

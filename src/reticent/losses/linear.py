@@ -66,8 +66,8 @@ class Costs(Linear):
     Parameters
     ----------
     feature_norm : float
-        Rows longer than this (Euclidean norm) are scaled down to it by `prepare`. With sqrt(dim), the costs of dim
-        experts never are.
+        Rows longer than this (Euclidean norm) are scaled down to it by `prepare`. With sqrt(dim), no
+        row of costs of dim experts is.
     ridge : float
         Weight of (1/2) ||x||^2, which makes the loss strongly convex if it is above 0.
 
@@ -106,5 +106,21 @@ class Costs(Linear):
     def sample_records(
         self, rng: np.random.Generator, count: int, dim: int
     ) -> tuple[FloatArray, FloatArray]:
+        """Draw rows of costs, uniform on [0, 1] and rounded to tenths.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Source of the records.
+        count : int
+            Number of records.
+        dim : int
+            Number of costs in each record.
+
+        Returns
+        -------
+        A, y
+            The costs, one row for each record, and zeros in place of labels.
+        """
         A, _, _ = self.prepare(rng.random((count, dim)).round(1))
         return A, self._labels(None, A)

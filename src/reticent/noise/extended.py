@@ -89,7 +89,8 @@ def gamma_vector(
     with np.errstate(divide="ignore", invalid="ignore"):
         length_error = (_UNIT * (1 + sizes) + 1 / radii).sum()
         factor = scale * length / norm
-        # a sum of dim terms, in any order, is good to dim half units in the last place; there are two, one under a root
+        # a sum of dim terms, in any order, is accurate to dim half units in the last place; there are two sums, one of
+        # them under a root
         relative = (dim + 256) * (_UNIT / 16) + worst * np.sqrt(dim) / norm + length_error / length
         value = factor * normals
         error = np.abs(value) * relative + factor * worst

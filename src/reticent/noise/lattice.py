@@ -7,10 +7,10 @@ Kamath and Steinke inherits only the concentrated bound. Since only whole number
 floating-point numbers reveal nothing (Mironov 2012). See docs/lattice.md.
 
 Each kernel turns uniform words into double-precision numbers whose error it bounds, rounds them, and lists the draws
-whose rounding the bound does not settle. The bound has room for some 16 units in the last place beyond what a
-mathematical library promises or the kernel's own series lose. ``reticent.noise.extended`` and ``reticent.noise.exact``
-settle the listed draws, so the result is always the rounding of the exact real number. They settle the first draws of
-a process without the kernels, because these take a second to compile.
+whose rounding the bound does not settle. The bound has room for some 16 units in the last place beyond the error that
+a mathematical library states or that the kernel's own series have. ``reticent.noise.extended`` and
+``reticent.noise.exact`` settle the listed draws, so the result is always the rounding of the exact real number. They
+settle the first draws of a process without the kernels, because these take a second to compile.
 
 A word is the leading 64 bits of a real uniform, not a number on a grid.
 

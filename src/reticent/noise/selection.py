@@ -189,7 +189,7 @@ def exponential_mechanism(
 
     See Also
     --------
-    report_noisy_max : The same with other noise.
+    report_noisy_max : The choice with Laplace or exponential noise.
 
     Examples
     --------
@@ -259,7 +259,7 @@ def report_noisy_max(
 
     See Also
     --------
-    exponential_mechanism : The same with Gumbel noise.
+    exponential_mechanism : The choice with Gumbel noise.
 
     Examples
     --------

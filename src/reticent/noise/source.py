@@ -219,12 +219,24 @@ class Source:
         return self._generator
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """The next ``count`` uniformly random 64-bit words of the interval."""
+        """The next uniformly random 64-bit words of the interval.
+
+        Parameters
+        ----------
+        count : int
+            Number of words.
+        """
         self._ready()
         return np.asarray(self._coarse.random_raw(count))
 
     def fine_bits(self, words: int) -> int:
-        """A uniformly random integer of ``64 * words`` bits, from the interval's second stream."""
+        """A uniformly random integer, from the interval's second stream.
+
+        Parameters
+        ----------
+        words : int
+            Length of the integer in words of 64 bits.
+        """
         self._ready()
         with self._fine.lock:
             if self._fine_key is not None:
@@ -233,7 +245,13 @@ class Source:
         return int.from_bytes(np.asarray(self._fine.random_raw(words)).tobytes(), "little")
 
     def normals(self, out: NDArray[np.float64]) -> None:
-        """Fill a contiguous array with normals in double precision, for simulations."""
+        """Fill an array with normals in double precision, for simulations.
+
+        Parameters
+        ----------
+        out : array
+            The C-contiguous array of doubles to fill.
+        """
         if not out.flags.c_contiguous:
             raise ValueError(
                 "out must be C-contiguous, otherwise the normals would be written to a copy of it; "
@@ -268,7 +286,14 @@ class Source:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Source:
-        """A source that continues with the next interval, or within the one in which the state was taken."""
+        """A source that continues where a state was taken.
+
+        Parameters
+        ----------
+        state : dict
+            What :meth:`state` returned. The source continues with the next interval, or, for a state taken with
+            ``within=True``, within the interval in which it was taken.
+        """
         source = cls.__new__(cls)
         source._set_up(bool(state["seeded"]))
         source._next = bytes.fromhex(state["next"])

@@ -245,7 +245,7 @@ def balanced(problem: OnlineProblem, m: float) -> float:
     if problem.horizon is None and problem.error(2**10) < 0.9 * s:
         # Protected for ever without a horizon: the noise keeps growing, and is large from the first decision on
         # relative to what it becomes. The factor was found by experiment for streams that start from an
-        # earlier release; with less they lose much of it in their first steps.
+        # earlier release; with a smaller one they lose much of what was learnt before in their first steps.
         s *= 2.4
     # The best decision for losses with a ridge m around the centre is at most L/m away from it.
     R = min(problem.reach, L / m)

@@ -203,7 +203,7 @@ class PerturbedIterates(OnlineLearner):
         self._noise.row += t - self._steps
         self._steps, lease.furthest = t, furthest
 
-    # ------------------------------------------------------------------ the learner's face
+    # ------------------------------------------------------------------ what users call
 
     @property
     def steps(self) -> int:
@@ -226,7 +226,13 @@ class PerturbedIterates(OnlineLearner):
         return self._memory[k.DECISION]
 
     def deviation(self, t: int) -> float:
-        """Standard deviation of one coordinate of the noise in the decision after t records."""
+        """Standard deviation of one coordinate of the noise in a decision.
+
+        Parameters
+        ----------
+        t : int
+            Number of records after which the decision is shown, at least 1.
+        """
         t = checks.integer(t, "t", low=1, high=self.horizon or schedules.LONGEST)
         strength, done = self._reach.start, 0
         while done < t:

@@ -4,8 +4,8 @@
 bounds, one joint account for both totals, symmetric noise and a safe solution of the system. Derivation:
 docs/algorithms/quadratic-leader.md.
 
-Its loop is not a row of the one in :mod:`reticent.online.kernels`: what a record adds does not depend on the decision,
-has d (d + 3) / 2 entries in place of d, and is turned into a decision only every ``refresh`` records.
+It does not use the loop of :mod:`reticent.online.kernels`: what a record adds does not depend on the decision and has
+d (d + 3) / 2 entries in place of d, and the total becomes a decision only every ``refresh`` records.
 
 V and u are one total, not two with half the budget each: one record moves both together and, under replacement, by
 less than twice its largest joint norm.
@@ -260,7 +260,7 @@ class QuadraticLeader(TotalLearner):
         flat = (2.0 * T * b * v / r**2) ** (1.0 / 3.0)
         return flat if a == 0.0 else min(flat, math.sqrt(b * v / a) / r)
 
-    # ------------------------------------------------------------------ the learner's face
+    # ------------------------------------------------------------------ what users call
 
     @property
     def _point(self) -> FloatArray:

@@ -60,10 +60,12 @@ class OnlineProblem:
 
     @property
     def dim(self) -> int:
+        """Length of a decision."""
         return self.set.dim
 
     @property
     def center(self) -> FloatArray:
+        """Centre of the set, as a flat vector."""
         return np.asarray(self.set.center, dtype=np.float64).reshape(-1)
 
     @property
@@ -183,8 +185,16 @@ class Rule(ABC):
     def gain(self, t: int) -> float | FloatArray | None:
         """How far a unit of the t-th total moves the next decision, before the projection onto the set.
 
-        An array if earlier totals move it too, the newest first. None if the decision is not a linear function of
-        totals.
+        Parameters
+        ----------
+        t : int
+            Number of the total, counted from 1.
+
+        Returns
+        -------
+        float, array or None
+            An array if earlier totals move the decision too, the newest first. None (the default) if the decision is
+            not a linear function of totals.
         """
         return None
 
@@ -197,7 +207,13 @@ class Rule(ABC):
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:  # noqa: B027 - most keep nothing
-        """Restore what :meth:`state` returned."""
+        """Restore what the rule remembered.
+
+        Parameters
+        ----------
+        state : dict
+            What :meth:`state` returned.
+        """
 
 
 class Leader(Rule):
@@ -341,7 +357,7 @@ class LocalLinearLeader(Leader):
 
 
 class FixedLocalLinearLeader(LocalLinearLeader):
-    """The same step with constants that are fixed before the first record.
+    """One step towards the minimiser by the local linear minimiser, with constants fixed before the first record.
 
     Parameters
     ----------

@@ -101,7 +101,7 @@ class Scope:
         )
         if self.ages:
             ages = ", ".join(f"{age:,}" for age in few(self.ages))
-            return f"{who}, with a promise at the ages {ages} (outputs from {self.since})"
+            return f"{who}, with a guarantee at the ages {ages} (outputs from {self.since})"
         if self.window is None:
             return f"{who}, protected for ever"
         if self.within:

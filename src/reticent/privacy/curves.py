@@ -70,11 +70,33 @@ class Curve(ABC):
         return math.inf
 
     def rdp(self, alpha: float) -> float:
-        """An upper bound on the Rényi divergence of order alpha > 1; may be infinite."""
+        """An upper bound on the Rényi divergence.
+
+        Parameters
+        ----------
+        alpha : float
+            Order of the divergence, above 1.
+
+        Returns
+        -------
+        float
+            The bound; may be infinite.
+        """
         return self._rdp(number(alpha, "alpha", low=1.0, open_low=True))
 
     def delta(self, epsilon: float) -> float:
-        """The smallest delta that is proved at this epsilon >= 0."""
+        """The smallest delta that is proved at a given epsilon.
+
+        Parameters
+        ----------
+        epsilon : float
+            At least 0.
+
+        Returns
+        -------
+        float
+            The delta; 0 only if the release is purely private at this epsilon.
+        """
         epsilon = number(epsilon, "epsilon", low=0.0)
         if self.pure is not None and self.pure <= epsilon:
             return 0.0
@@ -82,7 +104,18 @@ class Curve(ABC):
         return min(1.0, max(self._delta(epsilon), 5e-324))
 
     def epsilon(self, delta: float = 0.0) -> float:
-        """The smallest epsilon >= 0 that is proved at this delta; may be infinite."""
+        """The smallest epsilon, at least 0, that is proved at a given delta.
+
+        Parameters
+        ----------
+        delta : float
+            At least 0 and at most 1.
+
+        Returns
+        -------
+        float
+            The epsilon; infinite if none is proved.
+        """
         delta = number(delta, "delta", low=0.0, high=1.0)
         if delta == 0.0:
             return math.inf if self.pure is None else self.pure
@@ -112,7 +145,13 @@ class Curve(ABC):
 
 
 def from_dict(data: Mapping[str, Any]) -> Curve:
-    """The curve that :meth:`Curve.to_dict` wrote."""
+    """The curve that :meth:`Curve.to_dict` wrote.
+
+    Parameters
+    ----------
+    data : dict
+        Plain data, as :meth:`Curve.to_dict` returns them.
+    """
     if not isinstance(data, Mapping) or data.get("kind") not in KINDS:
         raise ValueError(
             f"a curve must be a dict whose kind is one of {', '.join(sorted(KINDS))}; got {data!r}"
@@ -127,7 +166,20 @@ def from_dict(data: Mapping[str, Any]) -> Curve:
 
 
 def smallest_epsilon(profile: Callable[[float], float], delta: float) -> float:
-    """The smallest epsilon at which a non-increasing function ``profile`` is at most delta, rounded up."""
+    """The smallest epsilon at which a profile is at most delta, rounded up.
+
+    Parameters
+    ----------
+    profile : callable
+        Maps epsilon to delta; must not increase.
+    delta : float
+        The delta to reach.
+
+    Returns
+    -------
+    float
+        The epsilon; infinite if it would be above 1e12.
+    """
     if profile(0.0) <= delta:
         return 0.0
     low, high = 0.0, 1.0
@@ -167,6 +219,11 @@ def best_order(cost: Callable[[float], float]) -> tuple[float, float]:
 
     Every order gives a valid bound, so an imprecise minimisation is never unsound, only wasteful. The search covers
     fifteen decades: the best order is near 1 for little privacy and in the thousands for much of it.
+
+    Parameters
+    ----------
+    cost : callable
+        Maps an order, above 1, to what is minimised.
     """
 
     def at(logarithm: float) -> float:
@@ -200,19 +257,44 @@ def allowance(alpha: float, epsilon: float, log_delta: float) -> float:
 
     Canonne, Kamath and Steinke, *The discrete Gaussian for differential privacy*, Proposition 12: a divergence of at
     most ``R`` gives ``epsilon = R + log(1 - 1/alpha) - (log delta + log alpha) / (alpha - 1)``.
+
+    Parameters
+    ----------
+    alpha : float
+        Order of the divergence, above 1.
+    epsilon : float
+        Privacy parameter epsilon.
+    log_delta : float
+        Logarithm of the privacy parameter delta.
     """
     return epsilon - _log_shrink(alpha) + (log_delta + math.log(alpha)) / (alpha - 1.0)
 
 
 def epsilon_from(rdp: Divergence, delta: float) -> float:
-    """The smallest epsilon that the divergences ``rdp(alpha)`` prove at this delta in (0, 1)."""
+    """The smallest epsilon that Rényi divergences prove at a given delta.
+
+    Parameters
+    ----------
+    rdp : callable
+        Maps an order, above 1, to a bound on the divergence.
+    delta : float
+        Above 0 and below 1.
+    """
     log_delta = math.log(delta)
     _, value = best_order(lambda alpha: rdp(alpha) - allowance(alpha, 0.0, log_delta))
     return max(0.0, value)
 
 
 def delta_from(rdp: Divergence, epsilon: float) -> float:
-    """The smallest delta that the divergences ``rdp(alpha)`` prove at this epsilon."""
+    """The smallest delta that Rényi divergences prove at a given epsilon; never 0.
+
+    Parameters
+    ----------
+    rdp : callable
+        Maps an order, above 1, to a bound on the divergence.
+    epsilon : float
+        Privacy parameter epsilon.
+    """
 
     def log_delta(alpha: float) -> float:
         return (alpha - 1.0) * (rdp(alpha) - epsilon + _log_shrink(alpha)) - math.log(alpha)

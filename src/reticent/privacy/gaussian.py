@@ -45,7 +45,15 @@ def _slope(u: FloatArray) -> FloatArray:
 
 
 def log_delta_at(a: FloatArray, mu: float) -> FloatArray:
-    """The logarithms of delta at points ``a = epsilon/mu - mu/2``, for one mu above 0; arguments are not checked."""
+    """The logarithms of delta at several values of epsilon. Arguments are not checked.
+
+    Parameters
+    ----------
+    a : array
+        ``epsilon/mu - mu/2`` for each epsilon.
+    mu : float
+        Sensitivity divided by the standard deviation of the noise, above 0.
+    """
     x, h = a / math.sqrt(2.0), mu / math.sqrt(2.0)
     result = np.empty_like(a)
     close = h <= np.maximum(1.0, x)

@@ -92,7 +92,20 @@ class Release:
             raise TypeError(f"ages must be an Ages object such as Filtered(...), got {self.ages!r}")
 
     def at(self, age: int) -> tuple[Curve, int]:
-        """The cost of what is released up to an age: the curve of one run, and the number of runs."""
+        """The cost of what is released up to an age.
+
+        Parameters
+        ----------
+        age : int
+            Number of outputs, counted from the record's own, which is the first.
+
+        Returns
+        -------
+        Curve
+            The cost of one run.
+        int
+            The number of runs; 1 if the cost depends on the age, because the curve then covers all of them.
+        """
         return (self.curve, self.count) if self.ages is None else (self.ages.at(age), 1)
 
     def to_dict(self) -> dict[str, Any]:
@@ -109,7 +122,13 @@ class Release:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Release:
-        """The release that :meth:`to_dict` wrote."""
+        """The release that :meth:`to_dict` wrote.
+
+        Parameters
+        ----------
+        data : dict
+            Plain data, as :meth:`to_dict` returns them.
+        """
         ages = None if data.get("ages") is None else ages_from_dict(data["ages"])
         return cls(**{**data, "curve": from_dict(data["curve"]), "ages": ages})
 
@@ -410,7 +429,18 @@ class Guarantee:
         return self.curve.pure
 
     def meets(self, budget: Budget) -> bool:
-        """Whether this is at least as private as a budget asks, for the same neighbours and window."""
+        """Whether this is at least as private as a budget asks, for the same neighbours and window.
+
+        Parameters
+        ----------
+        budget : Budget
+            The budget to compare with.
+
+        Returns
+        -------
+        bool
+            False also if the budget asks for other neighbours, another window or other ages.
+        """
         if replace(self.scope, unit="record") != budget.scope:
             return False
         if budget.fade is not None:
@@ -488,12 +518,14 @@ class Guarantee:
         lines.append(f"protected: {_WHO[self.unit]}")
         lines.append(f"neighbours: {str(replace(self.scope, window=None, ages=())).split(',')[0]}")
         if self.ages:
-            lines.append("ages: a promise at " + ", ".join(f"{age:,}" for age in few(self.ages)))
+            lines.append("ages: guaranteed at " + ", ".join(f"{age:,}" for age in few(self.ages)))
         elif self.window is None:
             lines.append(f"window: none, each {self.unit} is protected for ever")
         else:
             after = (
-                "less is promised afterwards" if self._fades else "nothing is promised afterwards"
+                "less is guaranteed afterwards"
+                if self._fades
+                else "nothing is guaranteed afterwards"
             )
             lines.append(
                 f"window: {self.window} outputs, one for each record, released or not, counted from "
@@ -528,7 +560,13 @@ class Guarantee:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Guarantee:
-        """The guarantee that :meth:`to_dict` wrote."""
+        """The guarantee that :meth:`to_dict` wrote.
+
+        Parameters
+        ----------
+        data : dict
+            Plain data, as :meth:`to_dict` returns them.
+        """
         try:
             releases = [Release.from_dict(release) for release in data["releases"]]
             return cls(**{**data, "releases": releases})

@@ -72,7 +72,7 @@ class Odds:
         else:
             theirs, others = "their record takes", "all other records"
         if self.right >= self.people:
-            return f"Whoever sees {seen} and knows {others} may be right about everyone: nothing is promised."
+            return f"Whoever sees {seen} and knows {others} may be right about everyone: nothing is guaranteed."
         return (
             f"Let {self.people:,} people flip a coin for whether {theirs} part. Whoever sees {seen} and knows "
             f"{others} is right about at most {self.right:,} of them; whoever only guesses, about {self.blind:,}."

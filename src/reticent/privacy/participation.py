@@ -68,11 +68,11 @@ class Participation:
         Parameters
         ----------
         max_records : int or None
-            See :class:`Participation`.
+            Number of records of one person that count, on the whole stream or within the window.
         min_gap : int or None
-            See :class:`Participation`.
+            Smallest number of steps from one of a person's records to the next; None: 1.
         max_persons : int or None
-            See :class:`Participation`.
+            Number of persons that may be known at a time; None: limited by memory only.
         """
         if max_records is None and min_gap is None:
             if max_persons is not None:
@@ -84,7 +84,18 @@ class Participation:
         return cls(max_records, 1 if min_gap is None else min_gap, max_persons)
 
     def records_within(self, steps: float) -> int:
-        """The largest number of records of one person among ``steps`` consecutive steps."""
+        """The largest number of records that one person may have among consecutive steps.
+
+        Parameters
+        ----------
+        steps : float
+            Number of consecutive steps; may be infinite.
+
+        Returns
+        -------
+        int
+            The number of records.
+        """
         if self.max_records == 1:
             return 1
         room = math.inf if math.isinf(steps) else max(1, -(-int(steps) // self.min_gap))
@@ -97,7 +108,20 @@ class Participation:
         return int(most)
 
     def starts(self, steps: float) -> tuple[FloatArray, FloatArray]:
-        """The index of each record, packed as early as possible, and the number of steps left from each of them on."""
+        """Place a person's records as early as possible among consecutive steps.
+
+        Parameters
+        ----------
+        steps : float
+            Number of consecutive steps.
+
+        Returns
+        -------
+        array
+            The index of each record: 0, 1, ...
+        array
+            For each record, the number of steps from its own, which is included, to the last.
+        """
         number = np.arange(self.records_within(steps), dtype=np.float64)
         return number, steps - self.min_gap * number
 

@@ -117,7 +117,13 @@ class Prescription:
         return f"{self.calibration} noise: {self.formula}", self.where
 
     def curve(self, neighbours: str = "zero-out") -> Curve:
-        """What the noise really costs under one neighbouring relation."""
+        """What the noise really costs under one neighbouring relation.
+
+        Parameters
+        ----------
+        neighbours : {"zero-out", "replace"}
+            The neighbouring relation.
+        """
         word = choice(neighbours, "neighbours", NEIGHBOURS)
         return self.zero_out if word == "zero-out" else self.replace
 
@@ -216,10 +222,19 @@ class Calibration:
 
     @property
     def is_exact(self) -> bool:
+        """Whether this is the exact calibration, which looks nothing up."""
         return self.name == EXACT
 
     def prescribe(self, budget: Budget, **facts: Any) -> Prescription:
-        """The prescribed noise for a budget, given what the mechanism knows about itself."""
+        """The prescribed noise for a budget.
+
+        Parameters
+        ----------
+        budget : Budget
+            What may be spent.
+        **facts
+            What the formula needs to know about the mechanism, in addition to :attr:`facts`.
+        """
         return prescribe(self.name, self.mechanism, budget, **facts | dict(self.facts))
 
     def to_dict(self) -> dict[str, Any]:
@@ -252,7 +267,13 @@ def names() -> tuple[str, ...]:
 
 
 def check(calibration: Any) -> str:
-    """Check that there is a calibration of this name, and return the name."""
+    """Check that there is a calibration of this name, and return the name.
+
+    Parameters
+    ----------
+    calibration : str
+        What the user passed.
+    """
     return choice(calibration, "calibration", names())
 
 
@@ -277,7 +298,20 @@ def register(
 
 
 def find(calibration: str, mechanism: str) -> Callable[..., Any]:
-    """The formula of a collection for a mechanism; ValueError if there is none."""
+    """The formula of a collection for a mechanism.
+
+    Parameters
+    ----------
+    calibration : str
+        Name of the collection.
+    mechanism : str
+        Name of the mechanism.
+
+    Raises
+    ------
+    ValueError
+        The collection has no formula for the mechanism.
+    """
     if check(calibration) in _MODULES:
         importlib.import_module(_MODULES[calibration])
     if (calibration, mechanism) not in _FORMULAS:
@@ -313,12 +347,26 @@ def prescribe(calibration: str, mechanism: str, budget: Budget, **facts: Any) ->
 
 
 def gaussian_curve(mu: float) -> Curve:
-    """The cost of all releases together as one Gaussian mechanism; an infinite mu means no noise at all."""
+    """The cost of all releases together as one Gaussian mechanism.
+
+    Parameters
+    ----------
+    mu : float
+        Sensitivity divided by the standard deviation of the noise; infinite if there is no noise at all.
+    """
     return NoPrivacy() if math.isinf(mu) else Gaussian(mu)
 
 
 def ratio(sensitivity: float, scale: float) -> float:
-    """The sensitivity divided by the scale of the noise; infinite if there is no noise."""
+    """The sensitivity divided by the scale of the noise; infinite if there is no noise.
+
+    Parameters
+    ----------
+    sensitivity : float
+        How far one record moves what is released.
+    scale : float
+        Scale of the noise.
+    """
     if sensitivity == 0.0:
         return 0.0
     return math.inf if scale == 0.0 else sensitivity / scale

@@ -3,13 +3,12 @@
 A context variable is not inherited by a thread, and nothing reaches a worker process that was started earlier. So
 there are three rules, and the first one that finds a ledger decides:
 
-1. the ledgers that this context has entered; 2. the ledgers that the estimator being fitted remembers because it was
-cloned inside them (an estimator keeps them when it is
-   pickled, so this works on other machines too);
+1. the ledgers that this context has entered;
+2. the ledgers that the estimator being fitted remembers because it was cloned inside them (an estimator keeps them when
+   it is pickled, so this works on other machines too);
 3. the ledgers that are open around this thread or process: those entered by another thread of this process or, for a
-thread that
-   was started inside a ledger and outlived its block, that ledger; otherwise those that the nearest ancestor process
-   has open.
+   thread that was started inside a ledger and outlived its block, that ledger; otherwise those that the nearest
+   ancestor process has open.
 
 Rule 3 needs a unique answer. If two threads have entered different ledgers, a third thread that entered neither is
 refused, because with either choice the other ledger might miss a charge.

@@ -56,6 +56,18 @@ class Birkhoff(ConvexSet):
         """Write a point as a mixture of permutations, by Birkhoff's algorithm.
 
         Each permutation reduces its smallest entry to zero.
+
+        Parameters
+        ----------
+        x : array of shape (n, n) or (n * n,)
+            A doubly stochastic matrix.
+
+        Returns
+        -------
+        weights : array
+            Positive weights with sum 1, one for each permutation.
+        vertices : array of shape (len(weights), n * n)
+            The permutation matrices, flat, one per row.
         """
         flat, _ = self._enter(x, "x")
         if not self.contains(flat, 1e-7):

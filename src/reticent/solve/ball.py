@@ -25,7 +25,7 @@ def in_ball(H: FloatArray, q: FloatArray, radius: float) -> FloatArray:
 
 
 def in_eigenbasis(values: FloatArray, c: FloatArray, radius: float) -> FloatArray:
-    """The same for q = -c and a diagonal H with these increasing, non-negative values."""
+    """The minimiser of s'Hs/2 - <c, s> in the ball, for a diagonal H with these increasing, non-negative values."""
     curved = values > _FLAT * values[-1]
     s = np.divide(c, values, out=np.zeros_like(c), where=curved)
     level = float(np.linalg.norm(c[~curved]))

@@ -218,7 +218,7 @@ class Records(Protocol):
         """The result for every block, in the order of the blocks."""
 
     def thinned(self, every: int) -> Records:
-        """Every so-many-th record, or about as many, in memory: to start a run with, never to end it."""
+        """Every ``every``-th record, or about as many, in memory; to start a run with, never to finish it."""
 
     def meaning(self, labels: Meaning) -> Self:
         """The same records with another meaning of their labels."""

@@ -97,7 +97,7 @@ def _least_of_model(
             tangents = levels + slopes @ x
             # The error of the weights in the model, compared with the decrease that the model predicts.
             missed = float(tangents.max() - w @ tangents)
-            promised = best_value - float(tangents.max()) - 0.5 * m * float(x @ x)
-            if missed <= 0.01 * promised:
+            predicted = best_value - float(tangents.max()) - 0.5 * m * float(x @ x)
+            if missed <= 0.01 * predicted:
                 break
     return w, point(w)

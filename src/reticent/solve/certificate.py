@@ -61,7 +61,7 @@ class Doubt:
     is_free: bool
 
     def with_terms(self, linear: float, ridge: float) -> Doubt:
-        """The same with a linear term of norm ``linear`` and a ridge added to the objective."""
+        """The bounds for the objective plus a linear term of norm ``linear`` and a ridge."""
         return Doubt(
             self.at_zero + 8.0 * _UNIT * linear,
             self.growth + 8.0 * _UNIT * ridge,

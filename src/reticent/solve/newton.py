@@ -45,7 +45,7 @@ _MOST = 2**19
 _FINER = 8
 """Factor by which the part grows if its second derivatives are not good enough."""
 _THIN_ABOVE, _THIN_TO = 60_000, 15_000
-"""The same on a set, where a step over the part costs more than in proportion to its records."""
+"""That factor on a set, where a step over the part costs more than in proportion to its records."""
 _KEEP = 0.2
 """If a step with old second derivatives reduced the gradient by at least this factor, they are used again."""
 _TRUST = 30

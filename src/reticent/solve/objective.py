@@ -58,19 +58,19 @@ class Terms(Protocol):
         """The sum, or mean, of the losses."""
 
     def slope_along(self, z: FloatArray, dz: FloatArray) -> float:
-        """The derivative of this in a direction."""
+        """The derivative of the sum, or mean, of the losses in the direction with the predictors ``dz``."""
 
     def gram(self, z: FloatArray, kind: Any) -> FloatArray:
-        """The second derivatives of this; products may be in the precision ``kind``."""
+        """The second derivatives of the sum, or mean, of the losses; products may be in the precision ``kind``."""
 
     def gram_times(self, z: FloatArray, v: FloatArray) -> FloatArray:
-        """The second derivatives times a vector."""
+        """These second derivatives times a vector."""
 
     def predictors_and_sum(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """What is kept of a point, and the gradient there."""
 
     def thinned(self, every: int) -> Any:
-        """The terms of every so-many-th record."""
+        """The terms of every ``every``-th record."""
 
 
 @dataclass
@@ -202,7 +202,7 @@ class Objective:
         return H
 
     def thinned(self, every: int) -> Objective:
-        """The objective of every so-many-th record: to start a run with, never to end it."""
+        """The objective of every ``every``-th record, to start a run with, never to finish it."""
         part = copy(self)
         part.terms = self.terms.thinned(every)
         if not self.is_mean:

@@ -41,7 +41,7 @@ from reticent.sums.toeplitz_search import toeplitz
 # bound on the floating-point error of the known part holds.
 _SIGMAS = 40.0
 _SLOW = 2.0**-16
-_SLOW_FOR_EVER = 2.0**-10  # the same if rounding adds up over 2^40 outputs
+_SLOW_FOR_EVER = 2.0**-10  # in place of _SLOW if rounding adds up over 2^40 outputs
 _LANES = 16  # coordinates stored together; with fewer the compiler does not vectorise
 
 
@@ -228,12 +228,24 @@ class CorrelatedMechanism(Mechanism):
         return 2 / self._fineness + 4 * 1.01 * error
 
     def slack(self, sigma: float) -> float:
-        """What rounding can add to each innovation, in units of the innovations' standard deviation ``sigma``."""
+        """What rounding can add to each innovation, in units of the innovations' standard deviation.
+
+        Parameters
+        ----------
+        sigma : float
+            Standard deviation of the innovations.
+        """
         step = self.lattice_step(sigma, self.horizon) / sigma
         return math.sqrt(self.dim) * self._rounding * max(1.0, step * self._fineness)
 
     def by_age(self, sigma: float) -> Filtered:
-        """The cost by age of innovations with standard deviation ``sigma``, rounding included."""
+        """The cost by age, rounding included.
+
+        Parameters
+        ----------
+        sigma : float
+            Standard deviation of the innovations.
+        """
         # the filter's coefficients are rounded to doubles, which changes each c_k by less than this factor
         moved = self.noise_sensitivity / sigma * (1 + 2.0**-44)
         return Filtered(

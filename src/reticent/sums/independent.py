@@ -33,7 +33,27 @@ def _accumulate(fresh, last):
 class IndependentMechanism(Mechanism):
     """The description of a running total with independent noise on every contribution; see :class:`Independent`.
 
-    The parameters are those of every :class:`Mechanism`.
+    Parameters
+    ----------
+    dim : int
+        Length of a contribution.
+    horizon : int or None
+        Upper bound on the number of contributions; None (the default) for an endless stream.
+    budget : Budget
+        What may be spent on the whole stream.
+    norm : float
+        Clipping bound: longer contributions are scaled down to this Euclidean norm.
+    noise : {"gaussian", "laplace", "gamma"}
+        Distribution of the noise; Gamma and Laplace noise also work with delta = 0.
+    noise_precision : {"lattice", "float"}
+        Noise on a lattice leaks nothing through rounding. ``"float"`` is for simulations, and the guarantee says so.
+    sensitivity : float, optional
+        How far one record moves the total, if that is not ``budget.sensitivity(norm)``.
+    records : int, optional
+        Upper bound on the number of records in the exact total, if a contribution is the sum of several.
+    participation : Participation, optional
+        How many records of one person count, and how far apart; if given, persons are protected. By default single
+        records are.
 
     Examples
     --------

@@ -35,7 +35,7 @@ _BLOCK = (
     65536  # numbers of noise drawn at a time: some 512 kB, which fit in a core's second-level cache
 )
 _EXACT = 2.0**60  # bound on a total in whole steps
-_CARRIED = 2.0**50  # the same for a total whose high part is moved away between blocks
+_CARRIED = 2.0**50  # that bound for a total whose high part is moved away between blocks
 _FIRST_EPOCH = 256
 _MOST = 2**62  # largest dimension and longest horizon, which still fit in 64 bits
 
@@ -162,8 +162,8 @@ class Mechanism(ABC):
 
     # What a mechanism provides ---------------------------------------------------------------------
     #
-    # ``steps`` is the number of steps that share one process of noise: the horizon, the length of an epoch, or
-    # None if there is no end. Here these steps are called a stretch.
+    # A stretch is a sequence of steps that share one process of noise: the whole stream or one epoch. ``steps`` is
+    # its length: the horizon, the length of an epoch, or None if there is no end.
 
     @abstractmethod
     def _scale(self, steps: int | None) -> float:
@@ -175,19 +175,64 @@ class Mechanism(ABC):
 
     @abstractmethod
     def variance(self, t: int, steps: int | None) -> float:
-        """Variance of one coordinate of the noise at step t of a stretch."""
+        """Variance of one coordinate of the noise of a total.
+
+        Parameters
+        ----------
+        t : int
+            Number of the total within its stretch, counted from 1.
+        steps : int or None
+            Length of the stretch, that is, of the steps that share one process of noise: the horizon, the length of an
+            epoch, or None if there is no end.
+        """
 
     @abstractmethod
     def draws(self, steps: int | None, t: int, rows: int) -> int:
-        """Number of fresh vectors that the steps t+1, ..., t+rows need."""
+        """Number of fresh vectors of noise that some steps need.
+
+        Parameters
+        ----------
+        steps : int or None
+            Length of the stretch: the horizon, the length of an epoch, or None if there is no end.
+        t : int
+            Number of steps that the stretch has taken; the steps in question are t+1, ..., t+rows.
+        rows : int
+            Number of steps.
+        """
 
     def relative_scales(self, steps: int | None, t: int, rows: int) -> FloatArray | None:
-        """Scale of each of these draws relative to ``scale``; None if all are equal."""
+        """Scale of each fresh draw of some steps, relative to :meth:`scale`.
+
+        Parameters
+        ----------
+        steps : int or None
+            Length of the stretch: the horizon, the length of an epoch, or None if there is no end.
+        t : int
+            Number of steps that the stretch has taken; the steps in question are t+1, ..., t+rows.
+        rows : int
+            Number of steps.
+
+        Returns
+        -------
+        array or None
+            One factor for each draw; None (the default) if all draws have the same scale.
+        """
         return None
 
     @abstractmethod
     def memory(self, steps: int | None) -> dict[str, NDArray[Any]]:
-        """Everything that a stretch remembers of its draws, in its initial state."""
+        """Everything that a stretch remembers of its draws, in its initial state.
+
+        Parameters
+        ----------
+        steps : int or None
+            Length of the stretch: the horizon, the length of an epoch, or None if there is no end.
+
+        Returns
+        -------
+        dict
+            Arrays by name. :meth:`mix` changes them in place, and saved states contain them.
+        """
 
     @abstractmethod
     def mix(
@@ -198,13 +243,42 @@ class Mechanism(ABC):
         t: int,
         rows: int,
     ) -> NDArray[Any]:
-        """The noise of the totals t+1, ..., t+rows from the fresh draws, whose memory it may overwrite."""
+        """Compute the noise of the totals t+1, ..., t+rows from fresh draws.
+
+        Parameters
+        ----------
+        steps : int or None
+            Length of the stretch: the horizon, the length of an epoch, or None if there is no end.
+        memory : dict
+            What the stretch remembers, as after step t; changed in place.
+        fresh : array of shape (draws, dim)
+            The fresh draws of these steps; may be overwritten.
+        t : int
+            Number of steps that the stretch has taken.
+        rows : int
+            Number of steps to take.
+
+        Returns
+        -------
+        array of shape (rows, dim)
+            The noise of each total.
+        """
 
     def forget(self, steps: int | None, memory: dict[str, NDArray[Any]], t: int) -> None:
-        """In a copy of the memory as it was after step t, zero what no later total needs; does nothing by default."""
+        """Zero what no later total needs; does nothing by default.
+
+        Parameters
+        ----------
+        steps : int or None
+            Length of the stretch: the horizon, the length of an epoch, or None if there is no end.
+        memory : dict
+            A copy of what the stretch remembers, as after step t; changed in place.
+        t : int
+            Number of steps that the stretch has taken.
+        """
         return
 
-    # What everyone may ask -------------------------------------------------------------------------
+    # What users call -------------------------------------------------------------------------------
 
     @property
     def kind(self) -> str:
@@ -240,7 +314,13 @@ class Mechanism(ABC):
         raise AssertionError("the epochs are endless")
 
     def scale(self, steps: int | None = None) -> float:
-        """Scale of one fresh draw, in the first stretch of the stream or in an epoch of ``steps`` steps."""
+        """Scale of one fresh draw.
+
+        Parameters
+        ----------
+        steps : int or None
+            Length of an epoch. None (the default) stands for the first stretch of the stream.
+        """
         steps = self.stretch if steps is None else steps
         if steps not in self._scales:
             self._scales[steps] = self._scale(steps)
@@ -307,6 +387,7 @@ class Mechanism(ABC):
 
     @property
     def on_lattice(self) -> bool:
+        """Whether noise lies on a lattice."""
         return self.noise_precision == "lattice"
 
     @property
@@ -318,6 +399,13 @@ class Mechanism(ABC):
         """The lattice step, a power of two; 1.0 in floating point.
 
         It is tiny compared with the noise, but large enough that the total stays exact.
+
+        Parameters
+        ----------
+        scale : float
+            Scale of one fresh draw.
+        steps : int or None
+            Length of the stretch: the horizon, the length of an epoch, or None if there is no end.
         """
         if not self.on_lattice:
             return 1.0
@@ -329,11 +417,23 @@ class Mechanism(ABC):
         return max(fine, 2.0 ** math.ceil(math.log2(self.norm * most / exact)))
 
     def zeros(self, *shape: int) -> NDArray[Any]:
-        """An array of zeros for noise or contributions, of whole lattice steps or in floating point."""
+        """An array of zeros for noise or contributions: of integers, which count lattice steps, or in floating point.
+
+        Parameters
+        ----------
+        *shape : int
+            Shape of the array.
+        """
         return np.zeros(shape, np.int64 if self.on_lattice else np.float64)
 
     def process(self, steps: int | None = None) -> Process:
-        """A new process of noise, for the first stretch of the stream or for an epoch of ``steps`` steps."""
+        """A new process of noise.
+
+        Parameters
+        ----------
+        steps : int or None
+            Length of an epoch. None (the default) stands for the first stretch of the stream.
+        """
         steps = self.stretch if steps is None else steps
         scale = self.scale(steps)
         return Process(self, steps, scale, self.lattice_step(scale, steps), self.memory(steps))
@@ -358,7 +458,13 @@ class Mechanism(ABC):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The mechanism that :meth:`to_dict` described."""
+        """The mechanism that :meth:`to_dict` described.
+
+        Parameters
+        ----------
+        data : dict
+            All fields, as :meth:`to_dict` returns them.
+        """
         rule = data["participation"]
         parts = {
             "budget": Budget(**data["budget"]),

@@ -59,7 +59,7 @@ class OnDemand(Twins):
 
     See Also
     --------
-    Correlated : The same for dense contributions.
+    Correlated : A running total of dense contributions, also on a lattice.
 
     Examples
     --------

@@ -117,9 +117,9 @@ def most_normals(buffers, step):
 def skip(k, r, rows, g, jumps, normals, used):
     """Advance the k buffers of a row over g steps that nobody read; return the number of normals used so far.
 
-    The table ``jumps`` contains what the buffers lose in so many steps, and the factor of the covariance of what they
-    gain, for one digit of g at a time. It is inlined into its callers, as `noise_at` is: counting the references to
-    so many arrays in a call would take several times as long as the work.
+    The table ``jumps`` contains what the buffers lose in a number of steps, and the factor of the covariance of what
+    they gain, for one digit of g at a time. It is inlined into its callers, as `noise_at` is: counting the references
+    to so many arrays in a call would take several times as long as the work.
     """
     at, first = np.uint64(r), 0
     while g:

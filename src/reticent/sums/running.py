@@ -525,7 +525,7 @@ class RunningTotal(Twins):
 
 
 def counts(persons: Persons | None, person: Any, step: int) -> bool:
-    """Whether the record of a step counts; the table of persons takes note. For whoever holds the lock."""
+    """Whether the record of a step counts, which is noted in the table of persons. The caller holds the lock."""
     if persons is None:
         refuse_ids(None, person)
         return True

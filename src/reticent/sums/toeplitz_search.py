@@ -414,17 +414,18 @@ def toeplitz(
     Parameters
     ----------
     horizon : int, optional
-        See :func:`optimise`.
+        Number of steps; each record is protected in all of them. Give exactly one of this, ``window``, ``fade`` and
+        ``endless``.
     window : int, optional
-        See :func:`optimise`.
+        Number of steps of an endless stream for which each record is protected.
     fade : iterable of (int, float), optional
-        See :func:`optimise`.
+        Pairs (age, mu) on an endless stream: at most this mu at each of these ages.
     endless : int, optional
-        See :func:`optimise`.
+        Each record is protected for ever, and the horizon is unknown; the error is near the optimum up to this length.
     objective : {"max", "mean"}
-        See :func:`optimise`.
+        For a horizon: whether the largest error or the root of the mean variance is minimised.
     buffers : int, optional
-        See :func:`optimise`.
+        Largest number of buffers; by default the smallest number that comes close to the optimum.
     participation : Participation
         If persons may have several records, up to 256 of them, the filter is adapted to that, starting from the one
         for single records.

@@ -75,9 +75,10 @@ _EXACT = Calibration("exact", "window-tree")
 
 @dataclass(frozen=True, kw_only=True)
 class WindowTreeMechanism(Prescribable):
-    """The description of a running total whose records expire after ``budget.window`` outputs.
+    """The description of a running total in which each record is protected for ``budget.window`` outputs.
 
-    See :class:`WindowTree`.
+    The last records are cut into aligned dyadic blocks, each with one noise vector for as long as the block is used.
+    :class:`WindowTree` runs it.
 
     Parameters
     ----------

@@ -59,9 +59,10 @@ class Constants:
 
 def _slope(set: ConvexSet, loss: GeneralizedLinear, lipschitz: float | None) -> float:
     """The bound on the slope of the loss, as the user stated it or else on the set."""
-    if lipschitz is not None:
-        return checks.positive(lipschitz, "lipschitz") / loss.feature_norm
-    slope = loss.scalar_bounds(set)[0]
+    if lipschitz is None:
+        slope = loss.scalar_bounds(set)[0]
+    else:
+        slope = checks.positive(lipschitz, "lipschitz") / loss.feature_norm
     if not math.isfinite(slope):
         raise ValueError(
             f"the gradients of {loss!r} on {set!r} have no bound; set lipschitz=, or use a bounded set"

@@ -73,9 +73,9 @@ BUGS = (
     ),
     Bug(
         "number-of-records-of-persons-is-public",
-        "estimators/private_regressors.py",
-        "        count = X.shape[0] if persons is None else persons.count\n",
-        "        count = X.shape[0]\n",
+        "estimators/private.py",
+        "        count = rows if persons is None else persons.count\n",
+        "        count = rows\n",
         "the number of records decides on scaling where only that of persons is public",
         (
             "white-box-persons: PrivateLinearRegression of persons with defaults, 1/m each, zero-out",
@@ -84,7 +84,7 @@ BUGS = (
     Bug(
         "predictors-not-in-the-guarantee",
         "estimators/private_classifiers.py",
-        "            beside += [judged.release] if judged else []\n",
+        "            self.judged,\n",
         "",
         "counts of predictors leave, and nobody accounts for them",
         ("budgets: noise of estimators, as stated",),
@@ -92,7 +92,7 @@ BUGS = (
     Bug(
         "scaling-not-in-the-guarantee",
         "estimators/private_classifiers.py",
-        "            *(scaling.releases if scaling else ()),\n",
+        "            self.scaling,\n",
         "",
         "means, spreads and norms leave, and nobody accounts for them",
         ("budgets: noise of estimators, as stated",),

@@ -62,26 +62,34 @@ class _Levels:
 
 @functools.lru_cache(maxsize=64)
 def _levels(claim: Curve, delta: float, shares: tuple[float, ...]) -> _Levels:
-    rows: list[tuple[list[float], list[float]]] = []
     quick = claim.gdp is not None or claim.pure is not None
     if claim.gdp is not None:
         claim = Gaussian(claim.gdp)
     elif claim.pure is not None:
         claim = Pure(claim.pure)
     # compositions are slow: use fewer shares, each rounded up
-    taken = [s if quick else _rounded_up(s) for s in shares]
-    parts = {s: part_of(claim, s) for s in taken}
-    scaled = {s: part for s, part in parts.items() if part is not None}
-    if len(scaled) == len(parts):  # epsilon = 0: the total variation distance of the worlds
-        apart = {s: part.delta(0.0) for s, part in scaled.items()}
-        rows.append(([0.0] * len(taken), [apart[s] for s in taken]))
-    for level in dict.fromkeys((delta, *(() if claim.pure is not None else DELTAS))):
-        if level == 0.0 and claim.pure is None:
-            continue
-        values = {s: epsilon_of_part(claim, s, level) for s in parts}
-        if max(values.values()) > 0.0:
-            rows.append(([values[s] for s in taken], [level] * len(taken)))
-    return _Levels(np.array([row[0] for row in rows]), np.array([row[1] for row in rows]))
+    columns, place = np.unique(
+        shares if quick else [_rounded_up(share) for share in shares], return_inverse=True
+    )
+    taken = columns.tolist()
+    epsilons, deltas = [], []
+    parts = [part for part in (part_of(claim, share) for share in taken) if part is not None]
+    if len(parts) == len(taken):  # epsilon = 0: the total variation distance of the worlds
+        epsilons.append([0.0] * len(taken))
+        deltas.append([part.delta(0.0) for part in parts])
+    for at in _deltas(claim, delta):
+        values = [epsilon_of_part(claim, share, at) for share in taken]
+        if max(values) > 0.0:
+            epsilons.append(values)
+            deltas.append([at] * len(taken))
+    return _Levels(np.array(epsilons)[:, place], np.array(deltas)[:, place])
+
+
+def _deltas(claim: Curve, delta: float) -> list[float]:
+    """The deltas at which a claim is tested: the requested one, and others if it is not pure."""
+    if claim.pure is not None:
+        return [delta]
+    return [at for at in dict.fromkeys((delta, *DELTAS)) if at > 0.0]
 
 
 def _rounded_up(share: float) -> float:

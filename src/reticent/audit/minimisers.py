@@ -13,6 +13,7 @@ that this noise can match both worlds' outputs to the last bit.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,11 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.audit import densities
+from reticent.audit.hooks import Draw
 from reticent.audit.whitebox import Exact, least_fault
 from reticent.audit.whitebox_matching import Machine, Outcome, Pair, silent
 from reticent.checks import FloatArray
 from reticent.noise import Source
-from reticent.privacy import Guarantee
+from reticent.privacy import Curve, Guarantee
 
 TOLERANCE = 1e-3
 """Relative tolerance on epsilon for interpolation and numeric integration."""
@@ -96,30 +98,8 @@ def _compare(name: str, run: Any, pair: Pair, plane: bool) -> Exact:
     if leak:
         at = 0.0 if pure else _DELTAS[0]
         return Exact(name, claim.epsilon(at), math.inf, at, math.inf, False, leak)
-    shape = [draw.values.shape for draw in base.tape.draws]
-    sizes = np.concatenate(
-        [np.repeat(draw.scales, draw.values.shape[1]) for draw in base.tape.draws]
-    )
-
-    def points(data: Any, *units: float) -> FloatArray:
-        flat = np.zeros(sizes.size)
-        flat[noise.terms] = sizes[noise.terms] * np.broadcast_to(units, noise.terms.shape)
-        ends = np.cumsum([rows * columns for rows, columns in shape])[:-1]
-        values = [
-            part.reshape(form) for part, form in zip(np.split(flat, ends), shape, strict=True)
-        ]
-        return machine.play(data, silent, values).output
-
-    worlds = (pair.data, pair.neighbour)
     with np.errstate(all="ignore"):
-        if plane:
-            grid = np.linspace(-6.5, 6.5, _PLANE)
-            made = [np.array([[points(w, u, v) for v in grid] for u in grid]) for w in worlds]
-            laws = [_in_the_plane(grid, a, b) for a, b in (made, made[::-1])]
-        else:
-            grid = np.linspace(-_REACH[noise.kind], _REACH[noise.kind], _POINTS[noise.kind])
-            made = [np.array([points(w, unit) for unit in grid]) for w in worlds]
-            laws = [_on_the_line(grid, a, b, noise.kind) for a, b in (made, made[::-1])]
+        laws = _laws(machine, pair, base.tape.draws, noise, plane)
 
     def found(delta: float, divided_by: float = 1.0) -> float:
         with np.errstate(all="ignore"):
@@ -128,13 +108,7 @@ def _compare(name: str, run: Any, pair: Pair, plane: bool) -> Exact:
                 return max(float(np.nanmax(np.abs(ratio))) for _, ratio, _ in here)
             return max(densities.epsilon_at(partial(_stick, law), delta) for law in here)
 
-    best: tuple[float, float, float, float] | None = None
-    for delta in (0.0,) if pure else _DELTAS:
-        claimed, value = claim.epsilon(delta), found(delta)
-        if claimed > 0.0 and (best is None or value / claimed > best[0]):
-            best = (value / claimed, claimed, value, delta)
-    assert best is not None
-    share, claimed, value, delta = best
+    share, claimed, value, delta = _worst(claim, (0.0,) if pure else _DELTAS, found)
     fault = least_fault(lambda r: found(delta, r) > claimed * (1.0 + TOLERANCE))
     how = pair.why if pure else f"{pair.why}; at delta = {delta:g}"
     return Exact(
@@ -144,6 +118,41 @@ def _compare(name: str, run: Any, pair: Pair, plane: bool) -> Exact:
 
 Law = tuple[FloatArray, FloatArray, FloatArray]
 """Log-density, log-ratio and integration weights."""
+
+
+def _laws(
+    machine: Machine, pair: Pair, draws: list[Draw], noise: _Noise, plane: bool
+) -> list[Callable[[float], Law]]:
+    """The law of the output in each world relative to the other, as functions of the divisor of the noise."""
+    shapes = [draw.values.shape for draw in draws]
+    ends = np.cumsum([rows * columns for rows, columns in shapes])[:-1]
+    sizes = np.concatenate([np.repeat(draw.scales, draw.values.shape[1]) for draw in draws])
+
+    def point(data: Any, *units: float) -> FloatArray:
+        flat = np.zeros(sizes.size)
+        flat[noise.terms] = sizes[noise.terms] * np.broadcast_to(units, noise.terms.shape)
+        parts = zip(np.split(flat, ends), shapes, strict=True)
+        return machine.play(data, silent, [part.reshape(shape) for part, shape in parts]).output
+
+    worlds = (pair.data, pair.neighbour)
+    if plane:
+        grid = np.linspace(-6.5, 6.5, _PLANE)
+        made = [np.array([[point(w, u, v) for v in grid] for u in grid]) for w in worlds]
+        return [_in_the_plane(grid, a, b) for a, b in (made, made[::-1])]
+    grid = np.linspace(-_REACH[noise.kind], _REACH[noise.kind], _POINTS[noise.kind])
+    made = [np.array([point(w, unit) for unit in grid]) for w in worlds]
+    return [_on_the_line(grid, a, b, noise.kind) for a, b in (made, made[::-1])]
+
+
+def _worst(
+    claim: Curve, deltas: Iterable[float], found: Callable[[float], float]
+) -> tuple[float, float, float, float]:
+    """Where the largest share of the claimed epsilon is found: this share, both epsilons, and delta."""
+    tried = [(claim.epsilon(delta), found(delta), delta) for delta in deltas]
+    shares = [
+        (value / claimed, claimed, value, at) for claimed, value, at in tried if claimed > 0.0
+    ]
+    return max(shares, key=operator.itemgetter(0))
 
 
 def _stick(law: Law, epsilon: float) -> float:

@@ -40,6 +40,7 @@ from reticent.sums import RunningTotal
 
 _LINEAR_ALGEBRA = 512
 _PROGRAMMES = 24
+_GRID = 1e-4  # of privacy losses
 
 
 @dataclass(frozen=True)
@@ -183,40 +184,53 @@ def _totals(subject: Any) -> list[RunningTotal]:
 
 def _of_total(total: RunningTotal, delta: float, steps: int | None) -> Iterator[Recomputed]:
     window = total.budget.window
-    reach, name = _reach(total), total.mechanism.kind
+    gaussian = total.noise == "gaussian"
     lengths = [total._epoch_steps]
     if total.mechanism.has_epochs and total._epoch_steps is not None:
         lengths.append(2 * total._epoch_steps)
     for length in lengths:
         natural = length or 3 * (window or 1)
-        most = _LINEAR_ALGEBRA if total.noise == "gaussian" else _PROGRAMMES
+        most = _LINEAR_ALGEBRA if gaussian else _PROGRAMMES
         looked = min(natural, most, natural if steps is None else integer(steps, "steps", low=1))
         found = matrices.mix(total.mechanism, looked, length)
-        if total.noise == "gaussian":
+        if gaussian:
             # fewer totals than there will be reveal less of a record: the value is attained, but may be too small
             whole = looked == length or (window is not None and looked >= 2 * window)
             kind = "truth" if whole and _tight(total) else "attained"
-            value = reach * matrices.worst_gaussian(found, window)[0]
-            method = f"linear algebra over {looked} totals"
-            claimed = total.guarantee.gdp
-            assert claimed is not None
-            # the claim includes rounding to the lattice, which adds some millionths
-            yield Recomputed(f"mu of {name}", claimed, value, method, kind, 1e-5)
-            if delta > 0.0:
-                yield Recomputed(
-                    f"epsilon of {name} at delta = {delta:g}",
-                    total.guarantee.epsilon(delta),
-                    integrated_gaussian(value, delta),
-                    method + " and numeric integration",
-                    kind,
-                    1e-4,
-                )
+            yield from _of_gaussian_total(total, found, looked, kind, delta)
         else:
-            value = reach * matrices.worst_price(found, window)[0]
-            pure = total.guarantee.pure
-            assert pure is not None
-            method = f"linear programmes over {looked} totals"
-            yield Recomputed(f"epsilon of {name} at delta = 0", pure, value, method, "bound")
+            yield _of_pure_total(total, found, looked)
+
+
+def _of_gaussian_total(
+    total: RunningTotal, found: matrices.Mix, looked: int, kind: str, delta: float
+) -> Iterator[Recomputed]:
+    name = total.mechanism.kind
+    value = _reach(total) * matrices.worst_gaussian(found, total.budget.window)[0]
+    method = f"linear algebra over {looked} totals"
+    claimed = total.guarantee.gdp
+    assert claimed is not None
+    # the claim includes rounding to the lattice, which adds some millionths
+    yield Recomputed(f"mu of {name}", claimed, value, method, kind, 1e-5)
+    if delta > 0.0:
+        yield Recomputed(
+            f"epsilon of {name} at delta = {delta:g}",
+            total.guarantee.epsilon(delta),
+            integrated_gaussian(value, delta),
+            method + " and numeric integration",
+            kind,
+            1e-4,
+        )
+
+
+def _of_pure_total(total: RunningTotal, found: matrices.Mix, looked: int) -> Recomputed:
+    value = _reach(total) * matrices.worst_price(found, total.budget.window)[0]
+    pure = total.guarantee.pure
+    assert pure is not None
+    method = f"linear programmes over {looked} totals"
+    return Recomputed(
+        f"epsilon of {total.mechanism.kind} at delta = 0", pure, value, method, "bound"
+    )
 
 
 def _reach(total: RunningTotal) -> float:
@@ -389,33 +403,42 @@ def two_point_range(epsilon: float, count: int, delta: float) -> float:
 def _accounted(parts: Any, delta: float) -> tuple[float, bool] | str:
     """Epsilon by privacy loss distributions, and whether they represent every part exactly."""
     try:
-        from dp_accounting.pld import common
         from dp_accounting.pld import privacy_loss_distribution as pld
     except ImportError:
         return "dp-accounting is not installed: pip install dp-accounting"
-    known = (Gaussian, Pure, SubsampledGaussian)
-    strange = sorted({type(curve).__name__ for curve, _ in parts if not isinstance(curve, known)})
-    if strange:
-        return f"dp-accounting has no {', '.join(strange)}"
-    if any(isinstance(curve, SubsampledGaussian) for curve, _ in parts):
-        return "subsampling is accounted by dp-accounting in the first place"
-    whole, exact, grid = None, True, 1e-4
+    parts = [part for part in parts if not (isinstance(part[0], Gaussian) and part[0].mu == 0.0)]
+    refused = _refusal([curve for curve, _ in parts])
+    if refused or not parts:
+        return refused or (0.0, True)
+    whole: Any = None
     for curve, count in parts:
-        if isinstance(curve, Gaussian):
-            if curve.mu == 0.0:
-                continue
-            part = pld.from_gaussian_mechanism(1.0 / curve.mu, value_discretization_interval=grid)
-        elif isinstance(curve, Laplace):
-            # exact for a single Laplace number; several of them share a pure epsilon
-            part = pld.from_laplace_mechanism(1.0 / curve.pure, value_discretization_interval=grid)
-        else:
-            exact = exact and not isinstance(curve, BoundedRange)
-            given = common.DifferentialPrivacyParameters(curve.pure, 0.0)
-            part = pld.from_privacy_parameters(given, value_discretization_interval=grid)
+        part = _loss_distribution(curve, pld)
         part = part if count == 1 else part.self_compose(count)
         whole = part if whole is None else whole.compose(part)
-    if whole is None:
-        return 0.0, True
-    if not exact:
-        return "dp-accounting knows a choice by Gumbel noise only as a pure release"
     return float(whole.get_epsilon_for_delta(delta)), True
+
+
+def _refusal(curves: list[Any]) -> str:
+    """Why dp-accounting cannot account for these releases; empty if it can."""
+    known = (Gaussian, Pure, SubsampledGaussian)
+    strange = sorted({type(curve).__name__ for curve in curves if not isinstance(curve, known)})
+    if strange:
+        return f"dp-accounting has no {', '.join(strange)}"
+    if any(isinstance(curve, SubsampledGaussian) for curve in curves):
+        return "subsampling is accounted by dp-accounting in the first place"
+    if any(isinstance(curve, BoundedRange) for curve in curves):
+        return "dp-accounting knows a choice by Gumbel noise only as a pure release"
+    return ""
+
+
+def _loss_distribution(curve: Any, pld: Any) -> Any:
+    """The privacy loss distribution of one release, on a grid, by this module of dp-accounting."""
+    from dp_accounting.pld import common
+
+    if isinstance(curve, Gaussian):
+        return pld.from_gaussian_mechanism(1.0 / curve.mu, value_discretization_interval=_GRID)
+    if isinstance(curve, Laplace):
+        # exact for a single Laplace number; several of them share a pure epsilon
+        return pld.from_laplace_mechanism(1.0 / curve.pure, value_discretization_interval=_GRID)
+    given = common.DifferentialPrivacyParameters(curve.pure, 0.0)
+    return pld.from_privacy_parameters(given, value_discretization_interval=_GRID)

@@ -238,19 +238,19 @@ def planned(
     """The tasks of an audit, one per line, from the arguments of :func:`run_all`."""
     families = whitebox_cases.names() if white_box or names is not None else ()
     wanted = (*registry.names(), *families) if names is None else tuple(names)
-    exact = [
-        ("exact", name, place)
-        for name in wanted
-        if name in families
-        for place, case in enumerate(_exact(name))
-        if case.quick or not quick
-    ]
+    exact = [line for name in wanted if name in families for line in _exact_lines(name, quick)]
     attacked = [name for name in wanted if name not in families]
     pairs = [("pair", name, changes) for name in attacked for changes in registry.variants(name)]
     more = [("more", "", place) for place in range(len(_more()))] if names is None else []
     each = alarm / max(1, len(pairs) + len(more))
     # exact lines come first: they do not depend on chance
     return [(*which, quick, runs, each) for which in (*exact, *pairs, *more)]
+
+
+def _exact_lines(name: str, quick: bool) -> list[tuple[str, str, int]]:
+    """The lines of one white-box family, without the slow ones if ``quick``."""
+    cases = enumerate(_exact(name))
+    return [("exact", name, place) for place, case in cases if case.quick or not quick]
 
 
 def title(kind: str, name: str, which: Any) -> tuple[str, str]:

@@ -72,19 +72,7 @@ def run(learner: Bandit, losses: Any, count: int | None, loss: Any, keep: int, p
     """Implementation of `Bandit.run`."""
     start = time.perf_counter()
     loss = Linear() if loss is None else loss
-    rows: FloatArray | None = None
-    if callable(losses):
-        if count is None:
-            raise ValueError("count must be the number of plays if losses is a function, got None")
-        count = checks.integer(count, "count", low=0)
-    else:
-        if not isinstance(loss, Loss):
-            raise TypeError(f"loss must be a reticent.losses.Loss, got {loss!r}")
-        rows = checks.matrix(losses, "losses", learner.set.dim)
-        count = (
-            len(rows) if count is None else checks.integer(count, "count", low=0, high=len(rows))
-        )
-        rows = rows[:count]
+    rows, count = _rows(losses, loss, count, learner.set.dim)
     with learner._lock:
         learner._check_turn()
     if learner.horizon is not None and learner.steps + count > learner.horizon:
@@ -103,14 +91,7 @@ def run(learner: Bandit, losses: Any, count: int | None, loss: Any, keep: int, p
     before = learner.clipped
     form = _form(loss)
     if rows is not None and form is not None:
-        for first in range(0, count, _CHUNK):
-            some = rows[first : first + _CHUNK]
-            pages, values = diary.pages(len(some)), np.empty(len(some))
-            with learner._lock:
-                learner._check_turn()
-                mine = whose if whose is None else whose[first : first + _CHUNK]
-                _compiled(learner, _Plays(form, some, mine, diary.wait, diary.every, pages, values))
-            diary.write(pages, values)
+        _in_chunks(learner, form, rows, whose, diary)
     else:
         for t in range(count):
             point = learner.ask()
@@ -129,6 +110,35 @@ def run(learner: Bandit, losses: Any, count: int | None, loss: Any, keep: int, p
         learner=type(learner).__name__,
         comparator=None if rows is None else RowsInHindsight(learner.set, loss, rows),
     )
+
+
+def _rows(losses: Any, loss: Any, count: int | None, dim: int) -> tuple[FloatArray | None, int]:
+    """The rows that the losses depend on, None if they are a function, and the number of plays."""
+    if callable(losses):
+        if count is None:
+            raise ValueError("count must be the number of plays if losses is a function, got None")
+        return None, checks.integer(count, "count", low=0)
+    if not isinstance(loss, Loss):
+        raise TypeError(f"loss must be a reticent.losses.Loss, got {loss!r}")
+    rows = checks.matrix(losses, "losses", dim)
+    if count is None:
+        return rows, len(rows)
+    count = checks.integer(count, "count", low=0, high=len(rows))
+    return rows[:count], count
+
+
+def _in_chunks(
+    learner: Bandit, form: tuple[int, float], rows: FloatArray, whose: Digests | None, diary: Diary
+) -> None:
+    """Play all rows by compiled loops, and enter them in the diary."""
+    for first in range(0, len(rows), _CHUNK):
+        some = rows[first : first + _CHUNK]
+        pages, values = diary.pages(len(some)), np.empty(len(some))
+        with learner._lock:
+            learner._check_turn()
+            mine = whose if whose is None else whose[first : first + _CHUNK]
+            _compiled(learner, _Plays(form, some, mine, diary.wait, diary.every, pages, values))
+        diary.write(pages, values)
 
 
 def _form(loss: Any) -> tuple[int, float] | None:

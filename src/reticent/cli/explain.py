@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from reticent.checks import FloatArray
 from reticent.cli import tasks
 from reticent.cli.answers import Answer, Question, answer, of_regularized
 from reticent.cli.console import Console
@@ -202,10 +203,7 @@ def text_plot(
     scale = np.log if log else np.asarray
     right = np.asarray(x, dtype=float)
     values = {name: np.asarray(y, dtype=float) for name, y in curves.items()}
-    low = min(float(y.min()) for y in values.values())
-    high = max(float(y.max()) for y in values.values())
-    if log and low <= 0.0:
-        low = min(float(y[y > 0].min()) for y in values.values())
+    low, high = _range(list(values.values()), log)
     span = float(scale(high) - scale(low)) or 1.0
     grid = [[" "] * width for _ in range(height)]
     places = np.linspace(scale(right[0]), scale(right[-1]), width)
@@ -223,6 +221,14 @@ def text_plot(
     ending = " (both logarithmic)" if log else ""
     lines.append(f"{'':>8}  {right[0]:g} .. {right[-1]:,g}, {across}{ending}")
     return "\n".join(lines)
+
+
+def _range(values: list[FloatArray], log: bool) -> tuple[float, float]:
+    """The least and the largest value, of those that have a logarithm if ``log``."""
+    low, high = min(float(y.min()) for y in values), max(float(y.max()) for y in values)
+    if log and low <= 0.0:
+        low = min(float(y[y > 0].min()) for y in values)
+    return low, high
 
 
 def _legend(values: Mapping[str, Any]) -> str:

@@ -144,6 +144,23 @@ def _check_intervals(encoder: Encoder, task: str, online: bool) -> None:
         )
 
 
+def _stream_size(options: LearnOptions, console: Console) -> tuple[int | None, int | None]:
+    """The horizon of a stream, and the number of its records if that is known."""
+    assert options.data is not None
+    # The number of records is the same for neighbours, so it may be read off the data.
+    with Rate("counting", None, shown=console.watched) as rate:
+        size = count_records(options.data, word(options.format), watch=rate.at)
+    if size == 0:
+        raise Refused(f"{options.data} holds no records")
+    horizon = options.horizon
+    bounded = options.window is not None or options.fade is not None
+    if horizon is None and not bounded and not options.endless:
+        horizon = size
+    if size is not None and horizon is not None and size > horizon:
+        raise Refused(f"{options.data} holds {size} records, more than --horizon {horizon}")
+    return horizon, size
+
+
 def _settings(
     options: LearnOptions, encoder: Encoder, task: str, online: bool, console: Console
 ) -> tuple[tasks.Settings, int | None]:
@@ -154,18 +171,8 @@ def _settings(
     if options.intervals:
         _check_intervals(encoder, task, online)
     horizon, size = options.horizon, None
-    assert options.data is not None
     if online:
-        # The number of records is the same for neighbours, so it may be read off the data.
-        with Rate("counting", None, shown=console.watched) as rate:
-            size = count_records(options.data, word(options.format), watch=rate.at)
-        if size == 0:
-            raise Refused(f"{options.data} holds no records")
-        bounded = options.window is not None or options.fade is not None
-        if horizon is None and not bounded and not options.endless:
-            horizon = size
-        if size is not None and horizon is not None and size > horizon:
-            raise Refused(f"{options.data} holds {size} records, more than --horizon {horizon}")
+        horizon, size = _stream_size(options, console)
     given = {
         name: getattr(options, name)
         for name in ("delta", "feature_norm", "seed")

@@ -125,13 +125,17 @@ def tables(figure: Figure, result: Result) -> str:
         lines = [[panel.x_label, *(f"{x:g}" for x in xs), *(["true epsilon"] if known else [])]]
         for key in dict.fromkeys((one.series, one.variant) for one in own):
             group = [one for one in own if (one.series, one.variant) == key]
-            at = {one.x: one for one in group}
-            fixed = at.get(None)
-            cells = [_cell(at.get(x, fixed)) for x in xs]
-            truth = [one.true_epsilon for one in group if one.true_epsilon is not None]
-            lines.append([label(*key), *cells, *([_spread(truth)] if known else [])])
+            lines.append([label(*key), *_cells(group, xs, known)])
         blocks.append(f"{panel.title}: {panel.y_label}\n{table(lines)}")
     return "\n\n".join(blocks)
+
+
+def _cells(group: list[Summary], xs: list[float], with_truth: bool) -> list[str]:
+    """The line of one variant in a table."""
+    at = {one.x: one for one in group}
+    cells = [_cell(at.get(x, at.get(None))) for x in xs]
+    truth = [one.true_epsilon for one in group if one.true_epsilon is not None]
+    return [*cells, _spread(truth)] if with_truth else cells
 
 
 def _some(xs: list[float]) -> list[float]:

@@ -31,18 +31,8 @@ def send(options: LearnOptions, encoder: Encoder, console: Console) -> int:
 
     assert options.to is not None
     assert options.data is not None
-    for name in _HERE:
-        if getattr(options, name):
-            raise Refused(
-                f"--{name.replace('_', '-')} cannot be used with --to: create the stream with this setting "
-                "(POST /v1/streams), then omit the option and --epsilon"
-            )
-    if options.stream is None:
-        raise Refused("--stream is missing: the name of the stream to send the records to")
-    if options.online is False:
-        raise Refused(
-            "--offline cannot be used with --to: a service learns from records as they arrive"
-        )
+    _check_options(options)
+    assert options.stream is not None
     source, unused = open_records(options.data, encoder, word(options.format))
     if unused:
         console.note(f"ignored, because not in the schema: {', '.join(unused)}")
@@ -67,6 +57,22 @@ def send(options: LearnOptions, encoder: Encoder, console: Console) -> int:
     rows.append(("guarantee", found["guarantee"]["text"]))
     console.result(done | {"guarantee": found["guarantee"]["text"]}, table(rows))
     return 0
+
+
+def _check_options(options: LearnOptions) -> None:
+    """Refuse options that say something else than what a service does."""
+    for name in _HERE:
+        if getattr(options, name):
+            raise Refused(
+                f"--{name.replace('_', '-')} cannot be used with --to: create the stream with this setting "
+                "(POST /v1/streams), then omit the option and --epsilon"
+            )
+    if options.stream is None:
+        raise Refused("--stream is missing: the name of the stream to send the records to")
+    if options.online is False:
+        raise Refused(
+            "--offline cannot be used with --to: a service learns from records as they arrive"
+        )
 
 
 def _specification(options: LearnOptions, encoder: Encoder) -> dict[str, Any]:

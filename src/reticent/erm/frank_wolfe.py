@@ -34,7 +34,7 @@ from reticent.erm.rounded_sums import weighted_rows
 from reticent.erm.solver import Run, SolverPlan, solve
 from reticent.erm.sparse_gradient import SquaredGradient, rounding
 from reticent.losses import GeneralizedLinear, Squared
-from reticent.privacy import Budget, Guarantee, prescribed
+from reticent.privacy import Budget, Guarantee, Release, prescribed
 from reticent.sets import L1Ball, WholeSpace
 from reticent.sets.base import VerticesUnavailable
 from reticent.solve.blocks import ByEntries, InMemory
@@ -206,27 +206,7 @@ def _plan(problem: OfflineProblem, steps: Any, radius: Any, oracle: str, record_
         size = problem.set.radius
         feature = problem.linear.feature_norm
         chooser = CornerOracle(problem, rounding(problem.count, count, feature, label, size))
-    caveats: tuple[str, ...] = ()
-    if calibration != "exact":
-        corners = chooser if isinstance(chooser, CornerOracle) else None
-        formula = prescribed.prescribe(
-            calibration,
-            "frank-wolfe",
-            problem.budget,
-            steps=count,
-            count=problem.count,
-            corners=corners is not None,
-            radius=0.0 if corners is None else corners.size,
-            norm=0.0 if corners is None else corners.per_record,
-        )
-        if corners is None:
-            raise ValueError(
-                f"calibration={calibration!r} prescribes noise on scores only; use an l1 ball or a simplex"
-            )
-        scale, release = corners.prescribed(count, formula)
-        caveats = formula.doubts(problem.budget.neighbours)
-    else:
-        scale, release = chooser.calibrate(count)
+    scale, release, caveats = _noise(problem, chooser, count, calibration)
     settings = {
         "steps": count,
         "oracle": chooser.name,
@@ -258,6 +238,30 @@ def _plan(problem: OfflineProblem, steps: Any, radius: Any, oracle: str, record_
         caveats=caveats,
         identity=identity,
     )
+
+
+def _noise(
+    problem: OfflineProblem, chooser: Oracle, steps: int, calibration: str
+) -> tuple[float, Release, tuple[str, ...]]:
+    """The scale of the noise, what the steps release, and the caveats."""
+    if calibration == "exact":
+        return *chooser.calibrate(steps), ()
+    corners = chooser if isinstance(chooser, CornerOracle) else None
+    formula = prescribed.prescribe(
+        calibration,
+        "frank-wolfe",
+        problem.budget,
+        steps=steps,
+        count=problem.count,
+        corners=corners is not None,
+        radius=0.0 if corners is None else corners.size,
+        norm=0.0 if corners is None else corners.per_record,
+    )
+    if corners is None:
+        raise ValueError(
+            f"calibration={calibration!r} prescribes noise on scores only; use an l1 ball or a simplex"
+        )
+    return *corners.prescribed(steps, formula), formula.doubts(problem.budget.neighbours)
 
 
 def _oracle(problem: OfflineProblem, oracle: str) -> Oracle:

@@ -381,6 +381,19 @@ class OnlineEstimator(FittedEstimator, ABC):
     def _declare(self) -> None:
         """Set what is known about the labels before any was seen."""
 
+    def _fitted(self) -> dict[str, Any]:
+        """Fitted attributes, as plain data but for what was clipped and what is past."""
+        fitted: dict[str, Any] = {
+            name: value
+            for name, value in vars(self).items()
+            if (name.endswith("_") or name in _KEPT) and not name.startswith("__")
+        }
+        fitted["guarantee_"] = self.guarantee_.to_dict()
+        for name in ("classes_", "feature_names_in_"):
+            if name in fitted and fitted[name].dtype == object:
+                fitted[name] = fitted[name].tolist()
+        return fitted
+
     def state(self) -> dict[str, Any]:
         """Everything that is needed to continue exactly from here, as plain data for `reticent.save_state`.
 
@@ -400,17 +413,9 @@ class OnlineEstimator(FittedEstimator, ABC):
         check_is_fitted(self)
         stream = self._stream
         identity, steps = self._position
-        fitted: dict[str, Any] = {
-            name: value
-            for name, value in vars(self).items()
-            if (name.endswith("_") or name in _KEPT) and not name.startswith("__")
-        }
-        fitted["guarantee_"] = self.guarantee_.to_dict()
+        fitted = self._fitted()
         clipped = fitted.pop("clipped_", None)
         past: _Past | None = fitted.pop("_past")
-        for name in ("classes_", "feature_names_in_"):
-            if name in fitted and fitted[name].dtype == object:
-                fitted[name] = fitted[name].tolist()
         return {
             "version": _VERSION,
             "kind": type(self).__name__,

@@ -32,6 +32,7 @@ from reticent.erm.problem import Groups
 from reticent.erm.solver import is_rehearsal, rehearsing
 from reticent.estimators import parameters
 from reticent.estimators.bounds import Search
+from reticent.estimators.counts import counted
 from reticent.estimators.finding import NothingFound
 from reticent.estimators.mixins import PRECISIONS, FittedEstimator, FloatArray, set_features
 from reticent.estimators.scaling import ROOM, Scaling, Units, too_large
@@ -112,6 +113,17 @@ class Table:
     @property
     def columns(self) -> int:
         return int(self.rows.shape[1])
+
+
+@dataclass(frozen=True)
+class Population:
+    """How the records of a table in memory count."""
+
+    weights: FloatArray | None  # as given and clipped
+    bound: float
+    persons: Groups | None  # if persons are protected
+    count: int  # number of records, or of persons if persons are protected; public
+    shares: Any  # weights of the records in a count, as `counted` returns them
 
 
 class PrivateEstimator(FittedEstimator, ABC):
@@ -248,6 +260,12 @@ class PrivateEstimator(FittedEstimator, ABC):
         if weights.ndim == 0:
             weights = np.full(count, weights)
         return np.clip(checks.vector(weights, "sample_weight", count), 0.0, bound), bound
+
+    def _population(self, sample_weight: Any, groups: Any, rows: int) -> Population:
+        weights, bound = self._weights(sample_weight, rows)
+        persons = Groups.of(groups, rows, self.max_records)
+        count = rows if persons is None else persons.count
+        return Population(weights, bound, persons, count, counted(weights, persons))
 
     def _facts(self, table: Table) -> tuple[str, ...]:
         """Lines for the guarantee."""
@@ -464,6 +482,15 @@ class PrivateEstimator(FittedEstimator, ABC):
         for name in DIAGNOSTICS:
             state.pop(name, None)
         return state
+
+
+def releases_of(*parts: Any) -> list[Release]:
+    """All that is released beside a fit, with its cost, in this order; a part that is None releases nothing."""
+    made: list[Release] = []
+    for part in parts:
+        if part is not None:
+            made += part.releases if hasattr(part, "releases") else [part.release]
+    return made
 
 
 def class_factors(value: Any, classes: Any, numbers: Any) -> tuple[FloatArray | None, float]:

@@ -14,7 +14,7 @@ import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -23,18 +23,30 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from reticent import checks, erm
-from reticent.erm.problem import Groups
 from reticent.estimators import parameters
-from reticent.estimators.bounds import SHARE
-from reticent.estimators.counts import RARE, SHARES, ClassCounts, PredictorCounts, counted
+from reticent.estimators.bounds import SHARE, Search
+from reticent.estimators.counts import RARE, SHARES, ClassCounts, PredictorCounts
 from reticent.estimators.curvature import Curvature, Errors
 from reticent.estimators.mixins import LEAK, Classes, FloatArray, KnownClasses, lazily, shares
-from reticent.estimators.private import PrivateEstimator, Table, class_factors
-from reticent.estimators.scaling import ROOM, too_large
+from reticent.estimators.private import (
+    Population,
+    PrivateEstimator,
+    Table,
+    class_factors,
+    releases_of,
+)
+from reticent.estimators.scaling import ROOM, Scaling, too_large
 from reticent.estimators.summary import Summary, summarise
 from reticent.losses import CappedLogistic, ClipCounts, Logistic, SmoothHinge
 from reticent.noise import Source
-from reticent.privacy import Budget, Guarantee, PrivacyLeakWarning, remarked, with_remarks
+from reticent.privacy import (
+    Budget,
+    Guarantee,
+    PrivacyLeakWarning,
+    Release,
+    remarked,
+    with_remarks,
+)
 from reticent.solve.blocks import Form, InMemory, IsClass, Lazy
 
 OBJECTIVE = "objective-perturbation"
@@ -50,6 +62,31 @@ _CLEAR = 0.1
 _TYPICAL = math.pi / math.sqrt(3.0)
 """Standard deviation of the logistic distribution."""
 TARGETS = ("parameter", "regularised")
+
+
+@dataclass(frozen=True)
+class _ClassReleases:
+    """What is released beside the fit of a classifier, and the stated weights of the classes."""
+
+    search: Search | None
+    scaling: Scaling | None
+    counts: ClassCounts
+    balanced: bool  # whether the counts give the weights of the classes
+    rates: bool  # whether they give the base rates, towards which the ridge pulls
+    judged: PredictorCounts | None
+    curvature: Curvature | None
+    factors: FloatArray | None  # the weight of each record's class
+    most: float  # the largest weight of a class
+
+    @property
+    def releases(self) -> list[Release]:
+        return releases_of(
+            self.search,
+            self.scaling,
+            self.counts if self.balanced or self.rates else None,
+            self.judged,
+            self.curvature,
+        )
 
 
 class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
@@ -116,69 +153,67 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
     ) -> tuple[erm.Fit, Table, Guarantee | None]:
         """The fit, together with the private bounds, counts and matrices that it needs."""
         common = self._common()
-        budget: Budget = common["budget"]
-        given, bound = self._weights(sample_weight, X.shape[0])
-        persons = Groups.of(groups, X.shape[0], self.max_records)
-        count = X.shape[0] if persons is None else persons.count
-        shares = counted(given, persons)
-        search = self._search(budget, count, X.shape[1], SHARE)
+        people = self._population(sample_weight, groups, X.shape[0])
+        beside = self._beside(common["budget"], people, X, numbers)
+        whole, limit = None, math.log(4.0 * people.count)
+        if beside.releases:
+            weighted = beside.balanced or people.weights is not None or beside.factors is not None
+            outputs = len(self.classes_) if len(self.classes_) > 2 else 1
+            whole = self._reserve(
+                beside.releases,
+                common,
+                X,
+                weighted,
+                people.bound * beside.most,
+                np.zeros(X.shape[0], np.int64),
+                people.persons,
+                (outputs, limit) if beside.rates else None,
+            )
+        source = self._beside_source(common)
+        counts, factors = beside.counts, beside.factors
+        if beside.balanced:
+            factors = counts.factors(counts.seen(numbers, people.shares, source))[numbers]
+        self._set_units(X, people.shares, beside.search, source, beside.scaling)
+        weights = _product(people.weights, factors)
+        table = replace(self._table(X, weights, people.bound * beside.most), groups=people.persons)
+        if beside.rates:
+            rates = counts.rates(counts.seen(numbers, people.shares, source), people.count)
+            known = self._weighed(rates, people.count)
+            rest = self._at_rest(known[1:] if len(known) == 2 else known)
+            table = replace(table, rest=np.clip(rest, -limit, limit), rest_bound=limit)
+        fit = self._paid(whole, lambda: self._solve(table, numbers, common))
+        if whole is not None:
+            whole = with_remarks(whole)
+        if beside.judged is not None:
+            rate, doubt = float(known[1]), counts.doubt / people.count
+            self._judge(beside.judged, fit, table, numbers, people.shares, source, rate, doubt)
+        if beside.curvature is not None:
+            seen = beside.curvature.draw(table.rows, numbers, fit.point, source)
+            self._errors = Errors(fit.point, **fit.released, **seen)
+            self._constant_feature = table.scaling
+        return fit, table, whole
+
+    def _beside(self, budget: Budget, people: Population, X: Any, numbers: Any) -> _ClassReleases:
+        """What will be released beside the fit, decided by public numbers."""
+        count, columns = people.count, X.shape[1]
+        search = self._search(budget, count, columns, SHARE)
         balanced = self.class_weight == "balanced"
         counts = self._counts(budget, count, SHARES if self._free and not balanced else SHARES[:1])
         factors, most = None, 1.0
         if not balanced:
             factors, most = class_factors(self.class_weight, self.classes_, numbers)
         scaling = self._scaling_for(budget, count, X)
-        rates = not (balanced or too_large(count, X.shape[1])) and self._wants_rates(counts, count)
-        beside = [
-            *(search.releases if search else ()),
-            *(scaling.releases if scaling else ()),
-            *([counts.release] if balanced or rates else ()),
-        ]
-        judged = None
+        rates = not balanced and self._wants_rates(counts, count, columns)
+        plain = people.weights is None and self.class_weight is None
         # with max_records the weights of a person's records add up to an unknown number
-        entire = persons is None or self.max_records is None
-        if rates and self.class_weight is None and given is None and entire:
-            judged = self._predictor_counts(budget, count, X.shape[1], scaling is not None)
-            beside += [judged.release] if judged else []
-        alike = given is None and persons is None and self.class_weight is None
-        curvature = self._curvature(budget, X.shape, alike)
-        beside += [curvature.release] if curvature else []
-        whole, limit = None, math.log(4.0 * count)
-        if beside:
-            weighted = balanced or given is not None or factors is not None
-            blank = np.zeros(X.shape[0], np.int64)
-            outputs = len(self.classes_) if len(self.classes_) > 2 else 1
-            whole = self._reserve(
-                beside,
-                common,
-                X,
-                weighted,
-                bound * most,
-                blank,
-                persons,
-                (outputs, limit) if rates else None,
-            )
-        source = self._beside_source(common)
-        if balanced:
-            factors = counts.factors(counts.seen(numbers, shares, source))[numbers]
-        self._set_units(X, shares, search, source, scaling)
-        weights = factors if given is None else given if factors is None else given * factors
-        table = replace(self._table(X, weights, bound * most), groups=persons)
-        if rates:
-            known = self._weighed(counts.rates(counts.seen(numbers, shares, source), count), count)
-            rest = self._at_rest(known[1:] if len(known) == 2 else known)
-            table = replace(table, rest=np.clip(rest, -limit, limit), rest_bound=limit)
-        fit = self._paid(whole, lambda: self._solve(table, numbers, common))
-        if whole is not None:
-            whole = with_remarks(whole)
-        if judged is not None:
-            doubt = counts.doubt / count
-            self._judge(judged, fit, table, numbers, shares, source, float(known[1]), doubt)
-        if curvature is not None:
-            seen = curvature.draw(table.rows, numbers, fit.point, source)
-            self._errors = Errors(fit.point, **fit.released, **seen)
-            self._constant_feature = table.scaling
-        return fit, table, whole
+        entire = people.persons is None or self.max_records is None
+        judged = None
+        if rates and plain and entire:
+            judged = self._predictor_counts(budget, count, columns, scaling is not None)
+        curvature = self._curvature(budget, X.shape, plain and people.persons is None)
+        return _ClassReleases(
+            search, scaling, counts, balanced, rates, judged, curvature, factors, most
+        )
 
     def _counts(self, budget: Budget, count: int, shares: tuple[float, ...]) -> ClassCounts:
         """Class counts with the smallest share of the budget at which a rare class is visible, or the largest."""
@@ -188,8 +223,10 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
                 break
         return made
 
-    def _wants_rates(self, counts: ClassCounts, count: int) -> bool:
+    def _wants_rates(self, counts: ClassCounts, count: int, columns: int) -> bool:
         """Whether the ridge pulls towards the base rates of the classes. Uses public numbers only."""
+        if too_large(count, columns):
+            return False
         if self._asked_scaling == "none" or not self.fit_intercept:
             return False
         return self.solver in ("auto", OBJECTIVE) and counts.scale <= _CLEAR * count
@@ -248,14 +285,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
     def _solve(self, table: Table, numbers: Any, common: dict[str, Any]) -> erm.Fit:
         asked = self.solver
         count = len(self.classes_)
-        self.solver_ = OBJECTIVE if asked == "auto" else asked
-        self.solver_reason_ = "asked for"
-        if asked == "auto":
-            noise = "Gamma" if common["budget"].delta == 0.0 else "Gaussian"
-            self.solver_reason_ = (
-                f"a smooth margin loss with {table.public} {table.unit}s and {table.columns} columns: one "
-                f"{noise} linear term per classifier, so the noise does not grow with the number of steps"
-            )
+        self._choose_solver(table, common["budget"])
         rows, names = table.rows, self.classes_
         if numbers is not None:
             rows, names = _labelled(rows, numbers, table.norm), np.arange(count)
@@ -273,20 +303,42 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
                 **common,
             )
             return _lengthened(fit, table)
-        weighted = not (table.weights is None and table.groups is None)
-        weighted = weighted and asked != "gradient-descent"
-        if count > 2 or weighted or self.regularizer is not None:
-            raise ValueError(
-                f"solver={asked!r} works for two classes and without regularizer only, and of the other solvers only "
-                f"'gradient-descent' takes weights or groups; use solver={OBJECTIVE!r}"
-            )
+        self._check_other(table)
         if asked == "gradient-descent":
             common |= table.weighting
         loss = self._loss(table.norm, plain=True)
         return _OTHERS[asked](loss, None, rows, IsClass(names[1]), **common)
 
+    def _choose_solver(self, table: Table, budget: Budget) -> None:
+        asked = self.solver
+        self.solver_ = OBJECTIVE if asked == "auto" else asked
+        self.solver_reason_ = "asked for"
+        if asked == "auto":
+            noise = "Gamma" if budget.delta == 0.0 else "Gaussian"
+            self.solver_reason_ = (
+                f"a smooth margin loss with {table.public} {table.unit}s and {table.columns} columns: one "
+                f"{noise} linear term per classifier, so the noise does not grow with the number of steps"
+            )
+
+    def _check_other(self, table: Table) -> None:
+        """Refuse what only objective perturbation can do."""
+        weighted = table.weights is not None or table.groups is not None
+        weighted = weighted and self.solver != "gradient-descent"
+        if len(self.classes_) > 2 or weighted or self.regularizer is not None:
+            raise ValueError(
+                f"solver={self.solver!r} works for two classes and without regularizer only, and of the other solvers "
+                f"only 'gradient-descent' takes weights or groups; use solver={OBJECTIVE!r}"
+            )
+
     def _check_of_labels(self) -> KnownClasses:
         return KnownClasses(self.classes_)
+
+
+def _product(weights: FloatArray | None, factors: FloatArray | None) -> FloatArray | None:
+    """The product of two weights of each record; None stands for ones."""
+    if weights is None or factors is None:
+        return factors if weights is None else weights
+    return weights * factors
 
 
 def _lengthened(fit: erm.Fit, table: Table) -> erm.Fit:

@@ -11,7 +11,7 @@ Labels are mapped from ``label_bounds`` to [-1, 1] before learning; ``radius`` a
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -20,20 +20,20 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from reticent import erm
-from reticent.erm.problem import IGNORANCE, Groups
+from reticent.erm.problem import IGNORANCE
 from reticent.erm.rounded_sums import UNIT, UNITS
 from reticent.estimators import parameters
 from reticent.estimators.bounds import SHARE, Search
-from reticent.estimators.counts import counted
 from reticent.estimators.finding import label_bounds, warn_of_flat_labels
 from reticent.estimators.label_scale import LabelScale, moved
 from reticent.estimators.mixins import Bounded, FiniteLabels, FloatArray, lazily, real_labels
-from reticent.estimators.private import PrivateEstimator, Table
-from reticent.estimators.scaling import NoisySum, clip_entries, too_large
+from reticent.estimators.private import Population, PrivateEstimator, Table, releases_of
+from reticent.estimators.scaling import NoisySum, Scaling, clip_entries, too_large
 from reticent.estimators.summary import Moments, NoIntervals, SquaredLabels, Summary, summarise
 from reticent.losses import ClipCounts, Huber, Squared
 from reticent.losses.records import row_norms
-from reticent.privacy import Budget, Guarantee
+from reticent.noise import Source
+from reticent.privacy import Budget, Guarantee, Release
 from reticent.sets import L1Ball
 from reticent.solve.blocks import ByEntries, CountBeyond, Form, InMemory, Lazy, Within, summed
 
@@ -57,6 +57,24 @@ _ROUNDS = 196.0
 hides how much smaller residuals are than labels (docs/algorithms/sufficient-statistics.md)."""
 _MOST_COLUMNS = 2000
 """Above this number of columns, solving with the matrix of products is too slow."""
+
+
+@dataclass(frozen=True)
+class _LabelReleases:
+    """What is released beside the fit of a regressor."""
+
+    of_labels: Search | None
+    search: Search | None
+    scaling: Scaling | None
+    level: NoisySum | None  # the sum of the labels
+    spread: LabelScale | None
+    squares: SquaredLabels | None
+
+    @property
+    def releases(self) -> list[Release]:
+        return releases_of(
+            self.of_labels, self.search, self.scaling, self.level, self.spread, self.squares
+        )
 
 
 class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
@@ -92,85 +110,74 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
                 return self._fit_lazy(X, y, sample_weight, groups)
             X, y = self._features(X, y, reset=True, numeric=True)
             y = real_labels(column_or_1d(y, warn=True))
-            common = self._common()
-            given, bound = self._weights(sample_weight, X.shape[0])
-            persons = Groups.of(groups, X.shape[0], self.max_records)
-            count = X.shape[0] if persons is None else persons.count
-            counts = counted(given, persons)
-            asked = parameters.OR_PRIVATE["label_bounds"](self.label_bounds, "label_bounds")
-            both = asked == parameters.PRIVATE == self.feature_norm
-            search = self._search(
-                common["budget"], count, X.shape[1], SHARE * (2.0 / 3.0 if both else 1.0)
+            return self._fit_beside(X, y, sample_weight, groups)
+
+    def _fit_beside(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
+        """Fit a table in memory, together with the private bounds and sums that it needs."""
+        common = self._common()
+        people = self._population(sample_weight, groups, X.shape[0])
+        beside = self._beside(common["budget"], people, X)
+        level, whole = beside.level, None
+        if beside.releases:
+            whole = self._reserve(
+                beside.releases,
+                common,
+                X,
+                people.weights is not None,
+                people.bound,
+                np.zeros(X.shape[0]),
+                people.persons,
+                (1, 1.0) if level is not None and not self._moved else None,
             )
-            of_labels = None
-            if asked == parameters.PRIVATE:
-                of_labels = Search.of(
-                    common["budget"],
-                    count,
-                    1,
-                    share=SHARE * (1.0 / 3.0 if both else 1.0),
-                    precision=self.noise_precision,
-                )
-            beside = [item for made in (of_labels, search) if made for item in made.releases]
-            scaling = self._scaling_for(common["budget"], count, X)
-            beside += scaling.releases if scaling else ()
-            level = (
-                None if too_large(count, X.shape[1]) else self._label_sum(common["budget"], count)
-            )
-            beside += [level.release] if level else []
-            self._moved = level is not None and self._moves(common["budget"], count, X.shape[1])
-            spread = None
+        source = self._beside_source(common)
+        found = None
+        if beside.of_labels is not None:
+            found = label_bounds(beside.of_labels.intervals(y[:, None], people.shares, source))
+            warn_of_flat_labels(*found)
+        self._set_units(X, people.shares, beside.search, source, beside.scaling)
+        labels, beyond = self._to_unit(y, found)
+        middle, size = 0.0, 1.0
+        table = replace(self._table(X, people.weights, people.bound), groups=people.persons)
+        if level is not None:
+            rest = _mean_label(level, labels, people, source)
             if self._moved:
-                spread = LabelScale.of(common["budget"], count, X.shape[1], self.noise_precision)
-            beside += spread.releases if spread else ()
-            squares = self._squared_labels(common["budget"])
-            if squares is not None:
-                if given is not None or persons is not None:
-                    raise ValueError("intervals=True takes neither sample_weight nor groups")
-                beside.append(squares.release)
-            whole, found = None, None
-            if beside:
-                blank = np.zeros(X.shape[0])
-                whole = self._reserve(
-                    beside,
-                    common,
-                    X,
-                    given is not None,
-                    bound,
-                    blank,
-                    persons,
-                    (1, 1.0) if level and not self._moved else None,
-                )
-            source = self._beside_source(common)
-            if of_labels is not None:
-                found = label_bounds(of_labels.intervals(y[:, None], counts, source))
-                warn_of_flat_labels(*found)
-            self._set_units(X, counts, search, source, scaling)
-            labels, beyond = self._to_unit(y, found)
-            middle, size = 0.0, 1.0
-            table = replace(self._table(X, given, bound), groups=persons)
-            if level is not None:
-                total = level.draw(sum_of_labels(labels, counts), source)
-                # shrink towards the middle by the ratio of the assumed variance to the total
-                trust = _LIKELY**2 / (_LIKELY**2 + (level.deviation / count) ** 2)
-                rest = np.clip(trust * total / count, -1.0, 1.0)
-                if self._moved:
-                    middle = float(rest[0])
-                    if spread is not None:
-                        doubt = level.deviation / count
-                        middle, size = spread.found(labels, middle, doubt, counts, source)
-                    labels = moved(labels, middle, size)
-                else:
-                    table = replace(table, rest=rest, rest_bound=1.0)
-            if table.factors is not None:
-                labels = labels * table.factors
-            fit = self._paid(whole, lambda: self._solve(table, labels, common))
-            self._finish(fit, table, beyond, whole, middle, size)
-            if squares is not None:
-                square = squares.draw(labels, source)
-                self._moments = Moments(**fit.released, squares=square, count=table.count)
-                self._constant_feature = table.scaling
-            return self
+                middle = float(rest[0])
+                if beside.spread is not None:
+                    doubt = level.deviation / people.count
+                    middle, size = beside.spread.found(labels, middle, doubt, people.shares, source)
+                labels = moved(labels, middle, size)
+            else:
+                table = replace(table, rest=rest, rest_bound=1.0)
+        if table.factors is not None:
+            labels = labels * table.factors
+        fit = self._paid(whole, lambda: self._solve(table, labels, common))
+        self._finish(fit, table, beyond, whole, middle, size)
+        if beside.squares is not None:
+            square = beside.squares.draw(labels, source)
+            self._moments = Moments(**fit.released, squares=square, count=table.count)
+            self._constant_feature = table.scaling
+        return self
+
+    def _beside(self, budget: Budget, people: Population, X: Any) -> _LabelReleases:
+        """What will be released beside the fit, decided by public numbers."""
+        count, columns = people.count, X.shape[1]
+        asked = parameters.OR_PRIVATE["label_bounds"](self.label_bounds, "label_bounds")
+        both = asked == parameters.PRIVATE == self.feature_norm
+        search = self._search(budget, count, columns, SHARE * (2.0 / 3.0 if both else 1.0))
+        of_labels = None
+        if asked == parameters.PRIVATE:
+            share = SHARE * (1.0 / 3.0 if both else 1.0)
+            of_labels = Search.of(budget, count, 1, share=share, precision=self.noise_precision)
+        scaling = self._scaling_for(budget, count, X)
+        level = None if too_large(count, columns) else self._label_sum(budget, count)
+        self._moved = level is not None and self._moves(budget, count, columns)
+        spread = None
+        if self._moved:
+            spread = LabelScale.of(budget, count, columns, self.noise_precision)
+        squares = self._squared_labels(budget)
+        if squares is not None and not (people.weights is None and people.persons is None):
+            raise ValueError("intervals=True takes neither sample_weight nor groups")
+        return _LabelReleases(of_labels, search, scaling, level, spread, squares)
 
     def _fit_lazy(self, X: Lazy, y: Any, sample_weight: Any, groups: Any) -> Self:
         common = self._common()
@@ -237,6 +244,15 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
 def sum_of_labels(labels: FloatArray, weights: Any) -> FloatArray:
     """The sum of labels in [-1, 1], before noise; null records have weight 0."""
     return np.array([np.sum(labels if weights is None else labels * weights)])
+
+
+def _mean_label(
+    level: NoisySum, labels: FloatArray, people: Population, source: Source
+) -> FloatArray:
+    """The noisy mean label, shrunk towards the middle by the ratio of the assumed variance to the total."""
+    total = level.draw(sum_of_labels(labels, people.shares), source)
+    trust = _LIKELY**2 / (_LIKELY**2 + (level.deviation / people.count) ** 2)
+    return np.clip(trust * total / people.count, -1.0, 1.0)
 
 
 def products_survive(

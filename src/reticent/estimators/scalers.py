@@ -301,29 +301,12 @@ class PrivateScaler(_Scaler, Charged):
         columns = records.shape[1]
         count = records.shape[0] if persons is None else persons.count
         source = Source(FittedEstimator._seed(self))
-        noise = "gaussian" if budget.delta > 0.0 else "gamma"
         search = None
         if private:
             search = Search.of(budget, count, columns, share=_SHARE, precision=self.noise_precision)
-        # A record adds (v, v^2) per feature, with v in [-1, 1]: at most (1, 1). The difference of two such pairs has
-        # norm at most 2, attained at 1 and -1 (docs/estimators.md). A person's average lies in the convex hull of such
-        # vectors, whose norm and width are no larger.
-        each = math.sqrt(2.0) if budget.neighbours == "zero-out" else 2.0
-        moved = each * math.sqrt(columns)
-        moved *= 1.0 + 4.0 * UNITS * UNIT * count
-        size, level = 2 * columns, budget.mu if noise == "gaussian" else budget.epsilon
-        if search is not None:
-            spent = search.level
-            level = math.sqrt(level**2 - spent**2) if noise == "gaussian" else level - spent
-            level *= 1.0 - 2.0**-40
-        lattice = self.noise_precision == "lattice"
-        scale = moved / level
-        if lattice:
-            scale = max(release.scale_for(moved, level, size, noise), 2.0 * count * 2.0**-30)
-        made = release.NoisyVector(
-            "sums of features and of their squares", moved, size, scale, noise, self.noise_precision
-        )
+        made = self._sums(budget, search, count, columns)
         beside = () if search is None else search.releases
+        lattice = self.noise_precision == "lattice"
         unit = "record" if persons is None else "person"
         guarantee = Guarantee.of(
             budget, [*beside, made.release], seeded=source.seeded, lattice=lattice, unit=unit
@@ -353,6 +336,29 @@ class PrivateScaler(_Scaler, Charged):
         lines += () if persons is None else (persons.words,)
         self.guarantee_ = with_details(guarantee, lines)
         return self
+
+    def _sums(
+        self, budget: Budget, search: Search | None, count: int, columns: int
+    ) -> release.NoisyVector:
+        """The sums to release, with the noise that a search for bounds leaves room for."""
+        # A record adds (v, v^2) per feature, with v in [-1, 1]: at most (1, 1). The difference of two such pairs has
+        # norm at most 2, attained at 1 and -1 (docs/estimators.md). A person's average lies in the convex hull of such
+        # vectors, whose norm and width are no larger.
+        each = math.sqrt(2.0) if budget.neighbours == "zero-out" else 2.0
+        moved = each * math.sqrt(columns)
+        moved *= 1.0 + 4.0 * UNITS * UNIT * count
+        noise = "gaussian" if budget.delta > 0.0 else "gamma"
+        size, level = 2 * columns, budget.mu if noise == "gaussian" else budget.epsilon
+        if search is not None:
+            spent = search.level
+            level = math.sqrt(level**2 - spent**2) if noise == "gaussian" else level - spent
+            level *= 1.0 - 2.0**-40
+        scale = moved / level
+        if self.noise_precision == "lattice":
+            scale = max(release.scale_for(moved, level, size, noise), 2.0 * count * 2.0**-30)
+        return release.NoisyVector(
+            "sums of features and of their squares", moved, size, scale, noise, self.noise_precision
+        )
 
     def _read(self, X: Any, groups: Any, private: bool) -> tuple[Any, Groups | None]:
         """The records, and the persons that they are of; the bounds of columns are known then, unless private."""

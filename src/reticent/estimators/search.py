@@ -365,11 +365,7 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
                 start = alone[number].run.epsilon
         if not alone:
             raise refused[0]
-        best = (0.0, 0.0, [0])
-        for least in {made.run.epsilon for made in alone.values()}:
-            kept = [k for k, made in alone.items() if made.run.epsilon >= least]
-            best = max(best, (least * sum(weights[k] for k in kept), least, kept))
-        _, least, kept = best
+        least, kept = _most_worth(alone, weights)
         made = alone[kept[0]] if len(kept) == 1 else largest(kept, least)
         left = tuple(
             (
@@ -583,6 +579,15 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         tags.target_tags.required = True
         tags.non_deterministic = self.random_state is None
         return tags
+
+
+def _most_worth(alone: dict[int, _Price], weights: list[int]) -> tuple[float, list[int]]:
+    """The candidates whose fits have the largest sum of epsilons at the least epsilon of any, and this epsilon."""
+    best = (0.0, 0.0, [0])
+    for least in {made.run.epsilon for made in alone.values()}:
+        kept = [k for k, made in alone.items() if made.run.epsilon >= least]
+        best = max(best, (least * sum(weights[k] for k in kept), least, kept))
+    return best[1:]
 
 
 def _largest(at: Callable[[float], _Price], budget: Budget, start: float) -> _Price:

@@ -431,6 +431,16 @@ class Stream:
         k.unit(v, self.plan.feature_norm, row[: v.size])
         return row
 
+    def _all_in_units(self, X: Any, labels: FloatArray, beyond: int) -> tuple[Any, FloatArray, int]:
+        """Records in the units that were found, and how many labels are clipped to the bounds that were found."""
+        assert self.found is not None
+        if self.found.units is not None:
+            X = self.found.units.scaled(X)
+        if self.found.labels is not None:
+            labels, beyond = clip_labels(labels, *self.found.labels)
+            labels = to_unit(labels, *self.found.labels)
+        return X, labels, beyond
+
     def learn(self, X: Any, labels: FloatArray, beyond: int = 0, person: Any = None) -> None:
         """Learn from many records, checked except for the persons' ids: from all of them or from none."""
         if self._saved is not None or self._torn is not None:
@@ -447,11 +457,7 @@ class Stream:
                     self._keep(v, label)
                 X, labels, count = X[taken:], labels[taken:], count - taken
             if self.found is not None and count:
-                if self.found.units is not None:
-                    X = self.found.units.scaled(X)
-                if self.found.labels is not None:
-                    labels, beyond = clip_labels(labels, *self.found.labels)
-                    labels = to_unit(labels, *self.found.labels)
+                X, labels, beyond = self._all_in_units(X, labels, beyond)
             for start, rows in self._dense(X):
                 end = start + len(rows)
                 whose = None if ids is None else ids[start:end]

@@ -166,15 +166,8 @@ def best_fixed(
     else:
         A, y, clipped = loss.prepare(A, y)
     region = Region(set, A.shape[1])
-    gram_certifies = region.free and isinstance(loss, Squared) and region.dim <= _MATRIX_COLUMNS
-    if not region.bounded and loss.strong_convexity == 0.0 and not gram_certifies:
-        raise ValueError(
-            f"set={set!r} is not bounded, so a certificate needs a strongly convex loss, which "
-            f"{loss!r} is not; give the loss a ridge, or use a bounded set"
-        )
-    x = region.start if start is None else checks.vector(np.ravel(start), "start", region.dim)
-    if start is not None and not region.contains(x):
-        raise ValueError("start must be in the set; project it first, or leave it out")
+    _need_certificate(region, loss, set)
+    x = _start(region, start)
     there = isinstance(A, MeanInBlocks)
     first = A.mean_loss(x) if there else loss.mean_value(x, A, y)
     search.floor = max(search.floor, _least_scale(region, loss, abs(first)))
@@ -207,6 +200,25 @@ def best_fixed(
         converged=search.reached,
         clipped=clipped,
     )
+
+
+def _need_certificate(region: Region, loss: Loss, set: Any) -> None:
+    gram_certifies = region.free and isinstance(loss, Squared) and region.dim <= _MATRIX_COLUMNS
+    if not region.bounded and loss.strong_convexity == 0.0 and not gram_certifies:
+        raise ValueError(
+            f"set={set!r} is not bounded, so a certificate needs a strongly convex loss, which "
+            f"{loss!r} is not; give the loss a ridge, or use a bounded set"
+        )
+
+
+def _start(region: Region, start: Any) -> FloatArray:
+    """The decision at which the search starts."""
+    if start is None:
+        return region.start
+    x = checks.vector(np.ravel(start), "start", region.dim)
+    if not region.contains(x):
+        raise ValueError("start must be in the set; project it first, or leave it out")
+    return x
 
 
 def _adapted(A: Any, y: Any) -> tuple[Any, Any]:
@@ -242,30 +254,17 @@ def _solve(loss: Loss, A: Any, y: Any, region: Region, search: Search, x: FloatA
 
     kind, params = loss.kernel
     is_quadratic = kind in (kernels.SQUARED, kernels.LINEAR)
-    count, dim = A.shape
-    fits = dim <= _MATRIX_COLUMNS and count * dim * dim <= _MATRIX_WORK
-    if fits and (region.free or region.bounded):
-        # Several barrier problems are solved on the same set, so what one solve finds helps the next.
-        quadratics = None if region.free else QuadraticSolver(region)
-        solver: Callable[..., FloatArray] = partial(minimize_by_newton, quadratics=quadratics)
-        name = "quadratic programme" if is_quadratic else "projected Newton"
-    elif region.bounded and (region.project is None or region.few_vertices):
-        solver, name = minimize_by_vertices, "corrective Frank-Wolfe"
-    else:
-        solver, name = _minimize_by_gradients, "accelerated gradient"
-    if isinstance(A, MeanInBlocks) and (
-        solver is minimize_by_vertices or kind in (kernels.HINGE, kernels.QUANTILE)
-    ):
+    is_kinked = kind in (kernels.HINGE, kernels.QUANTILE)
+    solver, name = _method(region, A.shape, is_quadratic)
+    if isinstance(A, MeanInBlocks) and (solver is minimize_by_vertices or is_kinked):
         raise TypeError(
             f"{loss!r} on {region.set!r} needs all records in memory, and these are not; use a smooth "
             "loss and a set with a projection, or read them into memory"
         )
-    if kind in (kernels.HINGE, kernels.QUANTILE):
-        hinge = kind == kernels.HINGE
+    if is_kinked:
+        ones = np.ones(A.shape[0])
         kinked = (
-            Kinked(A, -y, np.ones(count), 0.0)
-            if hinge
-            else Kinked(A, np.ones(count), -y, params[0])
+            Kinked(A, -y, ones, 0.0) if kind == kernels.HINGE else Kinked(A, ones, -y, params[0])
         )
         central_path(kinked, region, search, x, loss.ridge, solver)
         return f"central path, {name}"
@@ -276,6 +275,22 @@ def _solve(loss: Loss, A: Any, y: Any, region: Region, search: Search, x: FloatA
         strong = _least_curvature(objective)
     solver(objective, region, search, x, strong)
     return name
+
+
+def _method(
+    region: Region, shape: tuple[int, int], is_quadratic: bool
+) -> tuple[Callable[..., FloatArray], str]:
+    """The solver for a loss of one linear predictor on records of this shape, and its name."""
+    count, dim = shape
+    fits = dim <= _MATRIX_COLUMNS and count * dim * dim <= _MATRIX_WORK
+    if fits and (region.free or region.bounded):
+        # Several barrier problems are solved on the same set, so what one solve finds helps the next.
+        quadratics = None if region.free else QuadraticSolver(region)
+        name = "quadratic programme" if is_quadratic else "projected Newton"
+        return partial(minimize_by_newton, quadratics=quadratics), name
+    if region.bounded and (region.project is None or region.few_vertices):
+        return minimize_by_vertices, "corrective Frank-Wolfe"
+    return _minimize_by_gradients, "accelerated gradient"
 
 
 @dataclass

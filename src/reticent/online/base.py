@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, Self
 
@@ -262,29 +262,18 @@ class OnlineLearner(Twins, ABC):
                 "this learner was built without a loss and cannot read records; build it with one "
                 "(loss=losses.Logistic()), or call update(gradient) for each record"
             )
-        stream = records.is_stream(X)
-        if stream and not (y is None and present is None and person is None):
-            raise ValueError(
-                "a stream of chunks contains its labels: leave out y, present and person"
-            )
         if keep is None:
             keep = min(1000, max(10, _KEPT_NUMBERS // self.dim))
-        remember = (not stream) if keep_records is None else bool(keep_records)
         start = time.perf_counter()
-        size = None
-        if stream:
-            parts_of_it = records.chunks(self.loss, self.dim, X)
-        else:
-            whole = records.prepare(self.loss, self.dim, X, y, present)
-            whole.person = person
-            size = len(whole)
-            parts_of_it = iter([whole])
+        chunks, size = self._chunks(X, y, present, person)
+        stream = size is None
+        remember = (not stream) if keep_records is None else bool(keep_records)
         diary = Diary(keep, size, self.dim, every_loss=not stream)
         before = self.clipped
         kept: list[records.Chunk] = []
         # The lock is released between pieces, because a stream may save the learner's state on the way.
         with Progress(type(self).__name__, size, progress) as bar:
-            for chunk in parts_of_it:
+            for chunk in chunks:
                 self._check_room(len(chunk))
                 digests = self._digests(chunk)
                 self.clipped += chunk.clipped
@@ -308,6 +297,21 @@ class OnlineLearner(Twins, ABC):
             comparator=records.RecordsInHindsight(self.set, self.loss, kept) if kept else None,
             ending=self._ending(),
         )
+
+    def _chunks(
+        self, X: Any, y: Any, present: Any, person: Any
+    ) -> tuple[Iterator[records.Chunk], int | None]:
+        """Records to learn from, in checked chunks; and their number, None for a stream."""
+        assert self.loss is not None
+        if records.is_stream(X):
+            if not (y is None and present is None and person is None):
+                raise ValueError(
+                    "a stream of chunks contains its labels: leave out y, present and person"
+                )
+            return records.chunks(self.loss, self.dim, X), None
+        whole = records.prepare(self.loss, self.dim, X, y, present)
+        whole.person = person
+        return iter([whole]), len(whole)
 
     def _ending(self) -> Callable[[float, Sequence[str] | None], Summary] | None:
         """A function that summarises the noise in the current decision, also later; None if that is not known."""

@@ -57,6 +57,19 @@ class Constants:
     plan: schedules.Schedule
 
 
+def _slope(set: ConvexSet, loss: GeneralizedLinear, lipschitz: float | None) -> float:
+    """The bound on the slope of the loss, as the user stated it or else on the set."""
+    if lipschitz is None:
+        slope = loss.scalar_bounds(set)[0]
+    else:
+        slope = checks.positive(lipschitz, "lipschitz") / loss.feature_norm
+    if not math.isfinite(slope):
+        raise ValueError(
+            f"the gradients of {loss!r} on {set!r} have no bound; set lipschitz=, or use a bounded set"
+        )
+    return slope
+
+
 def calibrate(
     set: ConvexSet,
     loss: GeneralizedLinear,
@@ -71,15 +84,7 @@ def calibrate(
     participation: Participation | None = None,
 ) -> Constants:
     """The constants that meet a budget; ``lipschitz`` and ``added`` are as the user passed them."""
-    slope = (
-        loss.scalar_bounds(set)[0]
-        if lipschitz is None
-        else checks.positive(lipschitz, "lipschitz") / loss.feature_norm
-    )
-    if not math.isfinite(slope):
-        raise ValueError(
-            f"the gradients of {loss!r} on {set!r} have no bound; set lipschitz=, or use a bounded set"
-        )
+    slope = _slope(set, loss, lipschitz)
     bound = slope * loss.feature_norm
     if added is None:
         weight = 0.0

@@ -140,6 +140,17 @@ def profile_of(fade: Any, epsilon: float, delta: float) -> Fade | None:
     items = list(fade) if isinstance(fade, Sequence) and not isinstance(fade, str) else [fade]
     if len(items) == 2 and not any(isinstance(item, Sequence) for item in items):
         return _power_law(items[0], items[1], epsilon, delta)
+    pairs = _pairs(items, fade)
+    if pairs[0][1] != epsilon:
+        raise ValueError(
+            "epsilon must equal the epsilon of the first pair of fade, "
+            f"got epsilon={epsilon:g} and {pairs[0]}"
+        )
+    return pairs
+
+
+def _pairs(items: list[Any], fade: Any) -> Fade:
+    """The items of the argument ``fade`` as pairs (age, epsilon) that increase."""
     if not items or not all(isinstance(item, Sequence) and len(item) == 2 for item in items):
         raise ValueError(
             "fade must be a list of pairs [(age, epsilon), ...] or a pair (first age, power of growth), "
@@ -156,11 +167,6 @@ def profile_of(fade: Any, epsilon: float, delta: float) -> Fade | None:
         raise ValueError(
             f"the ages of fade must increase and its epsilons must not decrease, got {pairs}: what is known "
             "about a record never becomes less"
-        )
-    if pairs[0][1] != epsilon:
-        raise ValueError(
-            "epsilon must equal the epsilon of the first pair of fade, "
-            f"got epsilon={epsilon:g} and {pairs[0]}"
         )
     return pairs
 

@@ -522,19 +522,7 @@ class Guarantee:
         elif self.window is None:
             lines.append(f"window: none, each {self.unit} is protected for ever")
         else:
-            after = (
-                "less is guaranteed afterwards"
-                if self._fades
-                else "nothing is guaranteed afterwards"
-            )
-            lines.append(
-                f"window: {self.window} outputs, one for each record, released or not, counted from "
-                + (
-                    f"the first that a record enters; {after}"
-                    if self.unit == "record"
-                    else f"anyone's; about the records of a person that came within them; {after}"
-                )
-            )
+            lines.append(self._window_line())
         if self._fades:
             lines.append(f"by age: {self.by_age()}, at delta = {_delta(self._shown)}")
         lines.append("releases:" if self.releases else "releases: none")
@@ -550,6 +538,15 @@ class Guarantee:
             if any(f"-{name}" in line for line in lines):
                 lines.append(meaning.format(_THERE[self.unit]))
         return "\n".join(lines)
+
+    def _window_line(self) -> str:
+        after = f"{'less' if self._fades else 'nothing'} is guaranteed afterwards"
+        whose = (
+            f"the first that a record enters; {after}"
+            if self.unit == "record"
+            else f"anyone's; about the records of a person that came within them; {after}"
+        )
+        return f"window: {self.window} outputs, one for each record, released or not, counted from {whose}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""

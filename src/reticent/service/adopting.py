@@ -94,13 +94,8 @@ def adopt(options: Options) -> Adopted:
 def _renew_all(folder: Home, rows: Transaction, complete: bool, copies: int) -> Adopted:
     done = Adopted([], [], [])
     found = rows.streams()
-    own = {row.name for row in found if row.ledger == row.name}
-    tables = {table.name for table in rows.tables()}
-    shared = {row.ledger for row in found if row.ledger != row.name} | tables
-    for ledger in rows.ledgers():
-        if not complete and (ledger.name in shared or ledger.name not in own) and not ledger.closed:
-            rows.set_ledger(replace(ledger, closed=_LOST))
-            done.closed.append(ledger.name)
+    if not complete:
+        done.closed.extend(_close_shared(rows, found))
     ledgers = {row.name: row for row in rows.ledgers()}
     for stream in found:
         if ledgers[stream.ledger].closed or stream.closed:
@@ -113,6 +108,19 @@ def _renew_all(folder: Home, rows: Transaction, complete: bool, copies: int) -> 
             done.raised.append(after.name)
         done.renewed.append(stream.name)
     return done
+
+
+def _close_shared(rows: Transaction, streams: list[StreamRow]) -> list[str]:
+    """Close all ledgers but those of one stream each, and return their names."""
+    own = {row.name for row in streams if row.ledger == row.name}
+    shared = {row.ledger for row in streams if row.ledger != row.name}
+    shared |= {table.name for table in rows.tables()}
+    closed = []
+    for ledger in rows.ledgers():
+        if not ledger.closed and (ledger.name in shared or ledger.name not in own):
+            rows.set_ledger(replace(ledger, closed=_LOST))
+            closed.append(ledger.name)
+    return closed
 
 
 def _renew(folder: Home, rows: Transaction, stream: StreamRow, copies: int) -> Guarantee:

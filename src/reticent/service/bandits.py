@@ -139,17 +139,24 @@ class Player:
         return {"before": self._before, "bandit": self._bandit.state()}
 
 
-def _set(description: Any) -> Any:
-    known = [
+def _kinds() -> list[str]:
+    """The names of the sets that a description may name."""
+    return [
         name
         for name in sets.__all__
-        if isinstance(kind := getattr(sets, name), type) and issubclass(kind, sets.ConvexSet)
+        if isinstance(kind := getattr(sets, name), type)
+        and issubclass(kind, sets.ConvexSet)
+        and kind is not sets.ConvexSet
     ]
+
+
+def _set(description: Any) -> Any:
+    known = _kinds()
     kind = description.get("kind") if isinstance(description, dict) else None
-    if kind not in known or kind == "ConvexSet":
+    if kind not in known:
         raise ValueError(
             'set must be like {"kind": "Simplex", "dim": 3}, with a kind among '
-            f"{', '.join(name for name in known if name != 'ConvexSet')}"
+            f"{', '.join(known)}"
         )
     arguments = {name: value for name, value in description.items() if name != "kind"}
     for name, value in arguments.items():

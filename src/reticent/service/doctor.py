@@ -18,7 +18,7 @@ from reticent.service.health import LEAST, free_bytes
 from reticent.service.routes_admin import share_of
 from reticent.service.sealing import VARIABLE, Ring, master_key, unopened
 from reticent.service.sql import Rows
-from reticent.service.store import StoreError
+from reticent.service.store import StoreError, TokenRow
 from reticent.state.locks import try_lock
 
 OK, LOOK, BROKEN = "ok", "look", "broken"
@@ -197,10 +197,10 @@ def _ledgers(rows: Rows) -> Iterator[Finding]:
 def _tokens(rows: Rows) -> Iterator[Finding]:
     now = time.time()
     found = rows.tokens()
-    old = [row for row in found if row.expires is not None and row.expires <= now]
-    admins = [row for row in found if row.role == "administrator" and row not in old]
+    old = [row for row in found if _expired(row, now)]
+    admins = [row for row in found if row.role == "administrator" and not _expired(row, now)]
     known = {stream.name for stream in rows.streams() if not stream.closed}
-    idle = [row for row in found if row.streams is not None and not known & set(row.streams)]
+    idle = [row for row in found if row.streams is not None and known.isdisjoint(row.streams)]
     if not admins:
         words = "no administrator is left; stop the service and run `reticent serve token`"
         yield Finding(BROKEN, "tokens", words)
@@ -211,6 +211,10 @@ def _tokens(rows: Rows) -> Iterator[Finding]:
         yield Finding(LOOK, "tokens", words)
     if admins and not old and not idle:
         yield Finding(OK, "tokens", f"{len(found)}, {len(admins)} of them administrators")
+
+
+def _expired(token: TokenRow, now: float) -> bool:
+    return token.expires is not None and token.expires <= now
 
 
 def _clock(rows: Rows) -> Iterator[Finding]:

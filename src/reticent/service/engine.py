@@ -201,6 +201,23 @@ class Turn:
         return live
 
 
+def _applied(command: Command, turn: Turn) -> tuple[Any, BaseException | None]:
+    """Carry out one command of a transaction, and return its answer, or what refused it."""
+    rows, acts = turn.rows, len(turn.acts)
+    try:
+        careful = getattr(command, "careful", False)
+        with rows.unwritten() if careful else rows.step():
+            if getattr(command, "stream", None) is None:
+                rows.alone()
+            return command.apply(turn), None
+    except Problem as problem:
+        del turn.acts[acts:]
+        return None, problem
+    except LeaseLost as lost:
+        turn.gone.append(lost.args[0])
+        return None, moving()
+
+
 class Engine:
     """Applies commands; see the module's documentation.
 
@@ -342,6 +359,21 @@ class Engine:
             raise found[1]
         return found[0]
 
+    def _stored(self, name: str) -> Live:
+        """What the store knows about a stream; refused if it does not exist."""
+        with self.store.read() as rows:
+            row = rows.stream(name)
+            state = None if row is None else rows.state(row.id)
+            output = None if state is None or row is None else rows.output(row.id, state.number)
+        if row is None or state is None or output is None:
+            if row is not None and row.closed:
+                raise Problem(410, "stream-deleted", row.closed)
+            raise Problem(
+                404, "unknown-stream", f"there is no stream {name!r}; POST /v1/streams creates one"
+            )
+        specification = Specification.from_dict(row.specification)
+        return Live(row, specification, Head(output.steps, output.number, output.body, output.at))
+
     def live(self, name: str, *, held: bool = False) -> Live:
         """What is known about a stream; refused if it does not exist.
 
@@ -358,19 +390,7 @@ class Engine:
             live = self._known.get(name) if kept else None
         if live is not None:
             return live
-        with self.store.read() as rows:
-            row = rows.stream(name)
-            state = None if row is None else rows.state(row.id)
-            output = None if state is None or row is None else rows.output(row.id, state.number)
-        if row is None or state is None or output is None:
-            if row is not None and row.closed:
-                raise Problem(410, "stream-deleted", row.closed)
-            raise Problem(
-                404, "unknown-stream", f"there is no stream {name!r}; POST /v1/streams creates one"
-            )
-        specification = Specification.from_dict(row.specification)
-        head = Head(output.steps, output.number, output.body, output.at)
-        live = Live(row, specification, head)
+        live = self._stored(name)
         with self._guard:
             return self._known.setdefault(name, live) if kept else live
 
@@ -443,37 +463,13 @@ class Engine:
 
     def _transact(self, commands: list[Command]) -> list[tuple[Any, BaseException | None]]:
         """Apply one group in one transaction; if this raises, nothing has changed."""
-        answers: list[tuple[Any, BaseException | None]] = []
         turn: Turn | None = None
         began = time.perf_counter()
         try:
             with self.store.transaction() as rows:
                 turn = Turn(self, rows, self.clock())
-                for command in commands:
-                    acts = len(turn.acts)
-                    try:
-                        careful = getattr(command, "careful", False)
-                        with rows.unwritten() if careful else rows.step():
-                            if getattr(command, "stream", None) is None:
-                                rows.alone()
-                            answers.append((command.apply(turn), None))
-                    except Problem as problem:
-                        del turn.acts[acts:]
-                        answers.append((None, problem))
-                    except LeaseLost as lost:
-                        turn.gone.append(lost.args[0])
-                        answers.append((None, moving()))
-                for stream, outputs in turn.published.items():
-                    rows.add_outputs(stream, outputs)
-                for live in turn.moved.values():
-                    head = turn.head(live)
-                    assert live.runner is not None
-                    place = state_place(live.row.id)
-                    state, live.kept = persons.write(
-                        rows, self.ring, live.row.id, live.runner, live.kept
-                    )
-                    sealed = self.ring.seal(pack(state), place)
-                    rows.save(live.row.id, StateRow(head.steps, head.number, sealed))
+                answers = [_applied(command, turn) for command in commands]
+                self._write(turn)
                 changed = rows.changed() or bool(turn.acts)
                 if changed:
                     if turn.acts:  # all workers append to the same log
@@ -497,6 +493,20 @@ class Engine:
         self._whole += 0.2 * (min(seconds, _LONG) - self._whole)
         self.observed(seconds, len(commands))
         return answers
+
+    def _write(self, turn: Turn) -> None:
+        """Write what a turn published, and the states of the streams that it changed."""
+        for stream, outputs in turn.published.items():
+            turn.rows.add_outputs(stream, outputs)
+        for live in turn.moved.values():
+            head = turn.head(live)
+            assert live.runner is not None
+            place = state_place(live.row.id)
+            state, live.kept = persons.write(
+                turn.rows, self.ring, live.row.id, live.runner, live.kept
+            )
+            sealed = self.ring.seal(pack(state), place)
+            turn.rows.save(live.row.id, StateRow(head.steps, head.number, sealed))
 
     def _follows(self, mark: int) -> None:
         """End the process before a commit to a store that was set back; the next start refuses that store."""

@@ -70,24 +70,30 @@ class _RemoveToken:
         turn.act({"act": "revoke token", "token": self.id})
 
 
+def _terms(asked: dict[str, Any]) -> tuple[str, list[str] | None, str, float | None]:
+    """Role, streams, label and seconds to live of a token that is asked for."""
+    unknown = sorted(set(asked) - {"role", "streams", "expires_in", "label"})
+    if unknown:
+        raise ValueError(f"a token has role, streams, expires_in and label, not {unknown[0]!r}")
+    granted, label = asked.get("streams"), asked.get("label", "")
+    role = checks.choice(asked.get("role"), "role", tokens.ROLES)
+    if granted is not None:
+        if not isinstance(granted, list) or len(granted) > 10_000:
+            raise ValueError("streams must be a list of names, or omitted for all streams")
+        granted = [check_name(name, "streams") for name in granted]
+    if not isinstance(label, str) or len(label) > 200:
+        raise ValueError("label must be text of at most 200 characters")
+    seconds = asked.get("expires_in")
+    if seconds is not None:
+        seconds = checks.number(seconds, "expires_in", low=1, high=100 * _YEAR)
+    return role, granted, label, seconds
+
+
 async def create_token(service: Service, request: Request) -> Response:
     caller = service.caller(request, "administer")
     asked = await service.json(request)
-    unknown = sorted(set(asked) - {"role", "streams", "expires_in", "label"})
-    granted, label = asked.get("streams"), asked.get("label", "")
     try:
-        if unknown:
-            raise ValueError(f"a token has role, streams, expires_in and label, not {unknown[0]!r}")
-        role = checks.choice(asked.get("role"), "role", tokens.ROLES)
-        if granted is not None:
-            if not isinstance(granted, list) or len(granted) > 10_000:
-                raise ValueError("streams must be a list of names, or omitted for all streams")
-            granted = [check_name(name, "streams") for name in granted]
-        if not isinstance(label, str) or len(label) > 200:
-            raise ValueError("label must be text of at most 200 characters")
-        seconds = asked.get("expires_in")
-        if seconds is not None:
-            seconds = checks.number(seconds, "expires_in", low=1, high=100 * _YEAR)
+        role, granted, label, seconds = _terms(asked)
     except (ValueError, TypeError) as error:
         raise Problem(422, "bad-token", str(error)) from None
     now = service.engine.clock()

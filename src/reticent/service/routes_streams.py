@@ -249,29 +249,32 @@ async def ask(service: Service, request: Request) -> Response:
     )
 
 
+def _is_told(told: dict[str, Any]) -> bool:
+    """Whether a body has the form that `tell` takes."""
+    if set(told) - {"ticket", "value", "person"} or not {"ticket", "value"} <= set(told):
+        return False
+    ticket, value, person = told["ticket"], told["value"], told.get("person")
+    if type(ticket) is not int or not 0 < ticket < 2**62:
+        return False
+    if value is not None and not (type(value) in (int, float) and math.isfinite(value)):
+        return False
+    return person is None or (type(person) in (str, int) and person_id(person) != "")
+
+
 async def tell(service: Service, request: Request) -> Response:
     name = name_of(request)
     service.caller(request, "send", name)
     if (away := await service.lead(request, name)) is not None:
         return away
     told = await service.json(request)
-    ticket, value, person = told.get("ticket"), told.get("value"), told.get("person")
-    right = (
-        type(ticket) is int
-        and 0 < ticket < 2**62
-        and "value" in told
-        and (value is None or (type(value) in (int, float) and math.isfinite(value)))
-        and (person is None or (type(person) in (str, int) and person_id(person) != ""))
-        and not set(told) - {"ticket", "value", "person"}
-    )
-    if not right:
+    if not _is_told(told):
         raise Problem(
             422,
             "bad-value",
             'send {"ticket": 17, "value": 0.25}, with the ticket that ask gave and a finite loss, or null if '
             'there will be none; and "person": "id" where persons are protected',
         )
-    assert isinstance(ticket, int)
+    ticket, value, person = told["ticket"], told["value"], told.get("person")
     loss = None if value is None else float(value)
     key = service.keys.pack(f"ticket {ticket}")
     whose = None if person is None else person_id(person)

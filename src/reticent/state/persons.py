@@ -559,21 +559,30 @@ def _plain(person: Any, name: str) -> NDArray[Any]:
             f"{type(person).__name__}"
         )
     person = _unmasked(person)
-    person = getattr(person, "to_pylist", lambda: person)()  # an Arrow array becomes Python objects
-    values = person if isinstance(person, np.ndarray) else getattr(person, "to_numpy", None)
-    if callable(values):
-        values = values()
+    values = _column(person)
     if isinstance(values, np.ndarray) and values.dtype != object:
         return _typed(values, name)
-    items = list(person if values is None else values.tolist() if values.ndim == 1 else values)
+    items = list(values.tolist() if isinstance(values, np.ndarray) and values.ndim == 1 else values)
     if _one_kind(items, name) != {int}:
         return np.array(items) if items else np.empty(0, np.int64)
+    return _whole_numbers(items, name)
+
+
+def _whole_numbers(items: list[Any], name: str) -> NDArray[Any]:
     low, high = min(items), max(items)
     if low < -(2**63) or high >= 2**64 or (low < 0 and high >= 2**63):
         raise ValueError(
             f"{name} contains whole numbers that do not fit in one 64-bit type; pass them as text"
         )
     return np.array(items, np.uint64 if high >= 2**63 else np.int64)
+
+
+def _column(person: Any) -> Any:
+    """An Arrow column as a list, a data frame's as an array, and anything else as it is."""
+    for convert in ("to_pylist", "to_numpy"):
+        if hasattr(person, convert):
+            return getattr(person, convert)()
+    return person
 
 
 def _typed(values: NDArray[Any], name: str) -> NDArray[Any]:
@@ -592,9 +601,7 @@ def _typed(values: NDArray[Any], name: str) -> NDArray[Any]:
 def _one_kind(items: list[Any], name: str) -> set[Any]:
     """The single kind of id in a list, as a set, which is empty if the list is."""
     kinds = {type(item) for item in items}
-    known = {next((k for k in _KINDS if issubclass(kind, k)), None) for kind in kinds}
-    known |= {int for kind in kinds if issubclass(kind, np.integer)}
-    known -= {None} if all(issubclass(k, int | str | bytes | np.integer) for k in kinds) else set()
+    known = {_kind(kind) for kind in kinds}
     if bool not in kinds and None not in known and len(known) <= 1:
         return known
     for at, item in enumerate(items):
@@ -605,6 +612,13 @@ def _one_kind(items: list[Any], name: str) -> set[Any]:
         f"{name} must hold ids of one type, all whole numbers, all text or all bytes, got "
         f"{' and '.join(names)}"
     )
+
+
+def _kind(kind: type) -> type | None:
+    """The kind of id that a type belongs to; None if it is no id."""
+    if issubclass(kind, np.integer):
+        return int
+    return next((known for known in _KINDS if issubclass(kind, known)), None)
 
 
 def _unmasked(person: Any) -> Any:

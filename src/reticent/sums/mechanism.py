@@ -26,6 +26,7 @@ from reticent.noise import lattice
 from reticent.privacy import Budget, Guarantee
 from reticent.privacy.budget import OLDEST
 from reticent.privacy.participation import ONE_RECORD, Participation, check_participation
+from reticent.privacy.prescribed import EXACT, Calibration, Prescription
 from reticent.sums.process import Process
 
 NOISES = ("gaussian", "laplace", "gamma")
@@ -101,8 +102,14 @@ class Mechanism(ABC):
     """Whether nothing at all is guaranteed after the window."""
     counts_persons: ClassVar[bool] = False
     """Whether it knows the cost of several records of one person together."""
+    formula_name: ClassVar[str | None] = None
+    """The name under which a calibration has its formula; a mechanism with one has a field ``calibration``."""
+
+    calibration = Calibration(EXACT, "")  # no field here: not every mechanism has a formula
 
     def __post_init__(self) -> None:
+        if self.formula_name is not None:
+            self._keep(calibration=Calibration.read(self.calibration, self.formula_name))
         if not isinstance(self.budget, Budget):
             raise TypeError(f"budget must be a reticent.Budget, got {self.budget!r}")
         # bounds that keep the squares of the norm and the sensitivity, and the lattice step, well within the range
@@ -151,6 +158,10 @@ class Mechanism(ABC):
         rule = self.participation
         if rule is None:
             return
+        if not self.calibration.is_exact:
+            raise ValueError(
+                f"calibration={self.calibration.name!r} prescribes noise for records; leave participation out"
+            )
         check_participation(rule)
         if self.has_epochs:
             raise ValueError(
@@ -277,6 +288,12 @@ class Mechanism(ABC):
             Number of steps that the stretch has taken.
         """
         return
+
+    def _prescribed(self, **facts: Any) -> Prescription | None:
+        """The noise that the formula prescribes, given further facts; None if the calibration is exact."""
+        if self.calibration.is_exact:
+            return None
+        return self.calibration.prescribe(self.budget, noise=self.noise, norm=self.norm, **facts)
 
     # What users call -------------------------------------------------------------------------------
 
@@ -453,8 +470,12 @@ class Mechanism(ABC):
     def to_dict(self) -> dict[str, Any]:
         """All fields as plain data, for a saved state."""
         kept = {field.name: getattr(self, field.name) for field in fields(self)}
-        rule = None if self.participation is None else dict(vars(self.participation))
-        return kept | {"budget": dict(vars(self.budget)), "participation": rule}
+        kept["budget"] = dict(vars(self.budget))
+        if self.participation is not None:
+            kept["participation"] = dict(vars(self.participation))
+        if self.formula_name is not None:
+            kept["calibration"] = self.calibration.to_dict()
+        return kept
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:

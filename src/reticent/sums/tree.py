@@ -18,7 +18,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -200,37 +200,8 @@ def _trailing_zeros(t: int) -> int:
 _EXACT = Calibration("exact", "tree")
 
 
-class Prescribable(Mechanism):
-    """Base of the trees, whose noise can be prescribed by a formula. The subclasses have a field ``calibration``."""
-
-    calibration: Calibration
-
-    formula_name: ClassVar[str]
-    """The name under which a calibration has the formula of this tree."""
-
-    def __post_init__(self) -> None:
-        self._keep(calibration=Calibration.read(self.calibration, self.formula_name))
-        super().__post_init__()
-
-    def _check_participation(self) -> None:
-        if self.participation is not None and not self.calibration.is_exact:
-            raise ValueError(
-                f"calibration={self.calibration.name!r} prescribes noise for records; leave participation out"
-            )
-        super()._check_participation()
-
-    def to_dict(self) -> dict[str, Any]:
-        return super().to_dict() | {"calibration": self.calibration.to_dict()}
-
-    def _prescribed(self, **facts: Any) -> Prescription | None:
-        """The noise that the formula prescribes, given further facts; None if the calibration is exact."""
-        if self.calibration.is_exact:
-            return None
-        return self.calibration.prescribe(self.budget, noise=self.noise, norm=self.norm, **facts)
-
-
 @dataclass(frozen=True, kw_only=True)
-class TreeMechanism(Prescribable):
+class TreeMechanism(Mechanism):
     """The description of a running total from a binary tree of noisy nodes; see :class:`Tree`.
 
     Parameters

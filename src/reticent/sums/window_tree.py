@@ -25,8 +25,9 @@ from reticent.privacy import Budget, Guarantee
 from reticent.privacy.participation import Participation
 from reticent.privacy.prescribed import Calibration, Prescription
 from reticent.sums import scales
+from reticent.sums.mechanism import Mechanism
 from reticent.sums.running import RunningTotal
-from reticent.sums.tree import Prescribable, _level, unused
+from reticent.sums.tree import _level, unused
 
 
 @compiled(patience=1.0)
@@ -74,7 +75,7 @@ _EXACT = Calibration("exact", "window-tree")
 
 
 @dataclass(frozen=True, kw_only=True)
-class WindowTreeMechanism(Prescribable):
+class WindowTreeMechanism(Mechanism):
     """The description of a running total in which each record is protected for ``budget.window`` outputs.
 
     The last records are cut into aligned dyadic blocks, each with one noise vector for as long as the block is used.

@@ -243,9 +243,14 @@ def on_cluster(X: Any, y: Any = None) -> tuple[ClusterRows, ClusterLabels | None
     y : dask array or series, or array, optional
         One label per record.
     """
-    import dask.array as da
-
     names = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
+    rows = _checked_rows(X)
+    labels = None if y is None else ClusterLabels(_checked_labels(y, rows))
+    return ClusterRows(rows, names), labels
+
+
+def _checked_rows(X: Any) -> Any:
+    """Records as an array whose chunks are whole rows."""
     rows = _as_array(X, "X")
     if rows.ndim != 2:
         raise ValueError(
@@ -262,16 +267,22 @@ def on_cluster(X: Any, y: Any = None) -> tuple[ClusterRows, ClusterLabels | None
     chunks = tuple(c for c in rows.chunks[0] if c)
     if len(rows.chunks[1]) > 1 or chunks != rows.chunks[0]:
         rows = rows.rechunk({0: chunks, 1: -1})
-    if y is None:
-        return ClusterRows(rows, names), None
-    labels = _as_array(y, "y") if is_dask(y) else da.from_array(np.asarray(y), chunks=(chunks,))
+    return rows
+
+
+def _checked_labels(y: Any, rows: Any) -> Any:
+    """Labels in the same chunks as the rows."""
+    import dask.array as da
+
+    chunks = rows.chunks[:1]
+    labels = _as_array(y, "y") if is_dask(y) else da.from_array(np.asarray(y), chunks=chunks)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.shape != (rows.shape[0],):
         raise ValueError(
             f"y must have one label for each of the {rows.shape[0]} rows, got shape {labels.shape}"
         )
-    return ClusterRows(rows, names), ClusterLabels(labels.rechunk((chunks,)))
+    return labels.rechunk(chunks)
 
 
 def _as_array(X: Any, name: str) -> Any:

@@ -146,6 +146,12 @@ class _Array:
     def size(self) -> int:
         return self.count * self.columns * self.dtype.itemsize
 
+    def part(self, start: int, stop: int) -> _Array:
+        labels = self.labels
+        if labels is not None:
+            labels = replace(labels, start=labels.start + start)
+        return replace(self, start=self.start + start, count=stop - start, labels=labels)
+
     def pieces(self, rows: int) -> Iterator[Piece]:
         with builtins.open(self.stamp.path, "rb", buffering=0) as file:
             for start, stop in ends(self.count, rows):
@@ -206,25 +212,37 @@ def _array(path: Path) -> _Array:
     return _Array(stamp, dtype, offset, columns, None, None, 0, shape[0])
 
 
-def _arrays(files: list[Path], target: Any, features: Sequence[str] | None) -> Stored:
-    if features is not None:
-        raise TableError("columns of a NumPy array have no names; leave features out")
+def _alike(files: list[Path]) -> list[_Array]:
+    """The arrays of several files, which must have the same columns."""
     arrays = [_array(path) for path in files]
     first = arrays[0]
     if any((one.columns, one.dtype) != (first.columns, first.dtype) for one in arrays):
         raise TableError(
             "the files differ in their columns or types; open files with the same ones"
         )
+    return arrays
+
+
+def _label_file(target: Any, count: int) -> _Array:
+    """The labels of so many records, in a file of their own."""
+    labels = _array(Path(target))
+    if labels.columns != 1 or labels.count != count:
+        raise TableError(
+            f"{target} must hold one label for each of the {count} records, got {labels.count} "
+            f"records of {labels.columns}"
+        )
+    return labels
+
+
+def _arrays(files: list[Path], target: Any, features: Sequence[str] | None) -> Stored:
+    if features is not None:
+        raise TableError("columns of a NumPy array have no names; leave features out")
+    arrays = _alike(files)
+    first = arrays[0]
     if isinstance(target, str | os.PathLike):
         if len(files) > 1:
             raise TableError("labels in a separate file need exactly one file of features")
-        labels = _array(Path(target))
-        if labels.columns != 1 or labels.count != first.count:
-            raise TableError(
-                f"{target} must hold one label for each of the {first.count} records, got {labels.count} "
-                f"records of {labels.columns}"
-            )
-        first = replace(first, labels=labels)
+        first = replace(first, labels=_label_file(target, first.count))
         whole, keep, label, name = [first], None, None, os.fspath(target)
     else:
         label = checks.integer(target, "target", low=-first.columns, high=first.columns - 1)
@@ -233,18 +251,8 @@ def _arrays(files: list[Path], target: Any, features: Sequence[str] | None) -> S
         whole, name = arrays, str(label)
     columns = first.columns if keep is None else len(keep)
     rows = 8 * rows_per_block(columns)
-    stretches = [
-        replace(
-            one,
-            keep=keep,
-            label=label,
-            start=start,
-            count=stop - start,
-            labels=None if one.labels is None else replace(one.labels, start=start),
-        )
-        for one in whole
-        for start, stop in ends(one.count, rows)
-    ]
+    kept = [replace(one, keep=keep, label=label) for one in whole]
+    stretches = [one.part(*limits) for one in kept for limits in ends(one.count, rows)]
     dtype = first.dtype if first.dtype.kind == "f" else np.dtype(np.float64)
     return Stored(
         [_Numbers(one, dtype) for one in stretches],
@@ -507,8 +515,7 @@ def _groups(
 ) -> list[_Group]:
     """The row groups or batches of all files, which must agree in the columns that are read."""
     try:
-        import pyarrow
-        from pyarrow import parquet
+        import pyarrow.parquet
     except ImportError as error:
         raise ImportError("Parquet and Arrow files need pyarrow: pip install pyarrow") from error
     groups: list[_Group] = []
@@ -517,20 +524,7 @@ def _groups(
     for path in files:
         stamp = Stamp.of(path)
         try:
-            if kind == "parquet":
-                with parquet.ParquetFile(path) as file:
-                    found, meta = file.schema_arrow, file.metadata
-                    sizes = [
-                        (meta.row_group(k).num_rows, meta.row_group(k).total_byte_size)
-                        for k in range(meta.num_row_groups)
-                    ]
-            else:
-                with pyarrow.memory_map(str(path)) as source:
-                    reader = pyarrow.ipc.open_file(source)
-                    found = reader.schema
-                    batches = [reader.get_batch(k) for k in range(reader.num_record_batches)]
-                    sizes = [(batch.num_rows, batch.nbytes) for batch in batches]
-                    del batches
+            found, sizes = (_parquet_sizes if kind == "parquet" else _arrow_sizes)(path)
         except (pyarrow.ArrowException, OSError) as error:
             raise TableError(f"{path} is not a readable {kind} file ({error})") from None
         if schema is None:
@@ -550,11 +544,31 @@ def _groups(
     return groups
 
 
+def _parquet_sizes(path: Path) -> tuple[Any, list[tuple[int, int]]]:
+    """The schema of a file, and the numbers of rows and of bytes of its row groups."""
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path) as file:
+        meta = file.metadata
+        groups = [meta.row_group(k) for k in range(meta.num_row_groups)]
+        return file.schema_arrow, [(group.num_rows, group.total_byte_size) for group in groups]
+
+
+def _arrow_sizes(path: Path) -> tuple[Any, list[tuple[int, int]]]:
+    """The schema of a file, and the numbers of rows and of bytes of its batches."""
+    import pyarrow
+
+    with pyarrow.memory_map(str(path)) as source:
+        reader = pyarrow.ipc.open_file(source)
+        batches = [reader.get_batch(k) for k in range(reader.num_record_batches)]
+        sizes = [(batch.num_rows, batch.nbytes) for batch in batches]
+        del batches
+        return reader.schema, sizes
+
+
 def _chosen(
     schema: Any, target: str, features: Sequence[str] | None, path: Path
 ) -> tuple[tuple[str, ...], np.dtype[Any]]:
-    from pyarrow import types
-
     there = list(schema.names)
     wanted = tuple(n for n in there if n != target) if features is None else tuple(features)
     for name in (target, *wanted):
@@ -568,13 +582,25 @@ def _chosen(
         )
     kinds = [schema.field(name).type for name in wanted]
     for name, kind in zip(wanted, kinds, strict=True):
-        if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
+        if not _is_number(kind):
             raise TableError(
                 f"column {name!r} of {path} has type {kind}, which is not a number; list the features (features=), "
                 "or encode it first"
             )
-    narrow = all(
-        types.is_float32(k) or types.is_float16(k) or types.is_boolean(k) or k.bit_width <= 16
-        for k in kinds
-    )
+    narrow = all(_is_narrow(kind) for kind in kinds)
     return wanted, np.dtype(np.float32 if narrow else np.float64)
+
+
+def _is_number(kind: Any) -> bool:
+    from pyarrow import types
+
+    return types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
+
+
+def _is_narrow(kind: Any) -> bool:
+    """Whether single precision holds every number of this type."""
+    from pyarrow import types
+
+    if types.is_boolean(kind) or types.is_float32(kind) or types.is_float16(kind):
+        return True
+    return bool(kind.bit_width <= 16)

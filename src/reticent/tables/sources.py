@@ -84,6 +84,19 @@ class Source(Protocol):
         """
 
 
+def _files_of(folder: Path, data: str, kind: str | None) -> tuple[list[Path], str]:
+    """The files of a folder, in order, and their common format."""
+    files = sorted(p for p in folder.iterdir() if p.is_file() and _ending(p) in _ENDINGS)
+    if not files:
+        raise TableError(f"the folder {data} holds no CSV, JSON lines or Parquet files")
+    kinds = {_kind(file, kind) for file in files}
+    if len(kinds) > 1:
+        raise TableError(
+            f"the folder {data} holds several formats; say which one (--format, or kind=)"
+        )
+    return files, kinds.pop()
+
+
 def open_source(
     data: str | os.PathLike[str],
     kind: str | None = None,
@@ -136,19 +149,11 @@ def open_source(
     except OSError as error:
         raise TableError(f"{data} cannot be read: {error.strerror}") from None
     if stat.S_ISDIR(mode):
-        files = sorted(p for p in path.iterdir() if p.is_file() and _ending(p) in _ENDINGS)
-        if not files:
-            raise TableError(f"the folder {data} holds no CSV, JSON lines or Parquet files")
-        kinds = {_kind(file, kind) for file in files}
-        if len(kinds) > 1:
-            raise TableError(
-                f"the folder {data} holds several formats; say which one (--format, or kind=)"
-            )
+        files, word = _files_of(path, data, kind)
     elif stat.S_ISREG(mode):
-        files, kinds = [path], {_kind(path, kind)}
+        files, word = [path], _kind(path, kind)
     else:
         return _live(os.open(path, os.O_RDONLY), kind, stopped, names)
-    word = kinds.pop()
     if word == "parquet":
         return _Parquet(files, names)
     return _Text(lambda: itertools.chain.from_iterable(_lines(f) for f in files), word, files)

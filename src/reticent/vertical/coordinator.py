@@ -21,6 +21,7 @@ from typing import Any
 from reticent import checks
 from reticent.privacy import Budget, prescribed
 from reticent.state import files
+from reticent.sums.mechanism import optional
 from reticent.trace import Callback
 from reticent.vertical.design import VARIANTS, Noise
 from reticent.vertical.fit import JointFit
@@ -180,13 +181,11 @@ class Coordinator:
             "radius": checks.number(radius, "radius", low=0.0, high=1e50, open_low=True),
             "loss": loss,
             "variant": variant,
-            "rounds": None if rounds is None else checks.integer(rounds, "rounds", low=1),
-            "columns": None if columns is None else checks.integer(columns, "columns", low=1),
-            "sketch_size": None
-            if sketch_size is None
-            else checks.integer(sketch_size, "sketch_size", low=1),
+            "rounds": optional(checks.integer, rounds, "rounds", low=1),
+            "columns": optional(checks.integer, columns, "columns", low=1),
+            "sketch_size": optional(checks.integer, sketch_size, "sketch_size", low=1),
             "distortion": checks.positive(distortion, "distortion"),
-            "clip": None if clip is None else checks.positive(clip, "clip"),
+            "clip": optional(checks.positive, clip, "clip"),
             "own": own,
             "correlation": _correlation(correlation),
             "calibration": calibration,
@@ -194,19 +193,24 @@ class Coordinator:
             "seed": secrets.randbits(63) if seed is None else checks.integer(seed, "seed", low=0),
             "plans": None,  # set once the parties have described themselves
         }
-        if self.path is not None:
-            if self.path.exists():
-                raise FileExistsError(
-                    f"{self.path} belongs to an unfinished run; call resume(), or remove the file to abandon the run"
-                )
-            if sampling is not None:
-                raise ValueError(
-                    "a run with a custom sampling cannot be kept in a file; leave path out"
-                )
+        self._check_path(sampling)
         self._settings = settings
         self._sampling = sampling
         self._journal = {}
         return self.resume(progress=progress, callback=callback)
+
+    def _check_path(self, sampling: Sampling | None) -> None:
+        """Refuse a new run that cannot be kept in the file."""
+        if self.path is None:
+            return
+        if self.path.exists():
+            raise FileExistsError(
+                f"{self.path} belongs to an unfinished run; call resume(), or remove the file to abandon the run"
+            )
+        if sampling is not None:
+            raise ValueError(
+                "a run with a custom sampling cannot be kept in a file; leave path out"
+            )
 
     def resume(self, *, progress: bool = False, callback: Callback | None = None) -> JointFit:
         """Continue an interrupted run; nothing that was answered is drawn again.

@@ -59,6 +59,18 @@ LONGEST = 1000
 """Largest number of characters of a refusal, which may quote what the coordinator sent."""
 
 
+def _check_terms(name: Any, key: Any, ledger: Any) -> None:
+    if not isinstance(name, str) or not name.strip() or len(name.encode()) > 256:
+        raise ValueError(f"name must be a non-empty string of at most 256 bytes, got {name!r}")
+    if not isinstance(key, bytes) or len(key) < 16:
+        raise ValueError(
+            "key must be at least 16 bytes that all parties share and the coordinator does not know; create it "
+            "once with secrets.token_bytes(32) and distribute it"
+        )
+    if not isinstance(ledger, Ledger | Budget):
+        raise TypeError(f"ledger must be a reticent.Ledger or a reticent.Budget, got {ledger!r}")
+
+
 class Party:
     """One owner of columns.
 
@@ -125,17 +137,7 @@ class Party:
         seed: int | None = None,
         noise_precision: str = "lattice",
     ) -> None:
-        if not isinstance(name, str) or not name.strip() or len(name.encode()) > 256:
-            raise ValueError(f"name must be a non-empty string of at most 256 bytes, got {name!r}")
-        if not isinstance(key, bytes) or len(key) < 16:
-            raise ValueError(
-                "key must be at least 16 bytes that all parties share and the coordinator does not know; create it "
-                "once with secrets.token_bytes(32) and distribute it"
-            )
-        if not isinstance(ledger, Ledger | Budget):
-            raise TypeError(
-                f"ledger must be a reticent.Ledger or a reticent.Budget, got {ledger!r}"
-            )
+        _check_terms(name, key, ledger)
         bound = checks.number(feature_bound, "feature_bound", low=0.0, high=1e50, open_low=True)
         label = checks.number(label_bound, "label_bound", low=0.0, high=1e50, open_low=True)
         checks.choice(noise_precision, "noise_precision", PRECISIONS)

@@ -121,21 +121,9 @@ def compare(
     """
     console = Console(quiet=quiet, as_json=as_json)
     target = encoder_of(schema, target).target.name
-    try:
-        repeats = checks.integer(repeats, "--repeats", low=1)
-        for epsilon in epsilons:
-            reticent.Budget(epsilon, delta)
-        if jobs is not None:
-            checks.integer(jobs, "--jobs", low=1)
-    except (TypeError, ValueError) as error:
-        raise Refused(str(error)) from None
-    if not epsilons:
-        raise Refused("--epsilon is missing: give one or more, for example 0.1 1 10")
-    if str(data) == "-":
-        raise Refused("a comparison reads the records many times: give a file or a folder")
+    _check(data, epsilons, delta, repeats, jobs)
     with Rate("reading", None, shown=console.watched):
         whole, bad = load(str(data), str(schema), target)
-    names = list(entrants(whole.classes))
     settings = {
         "data": str(data), "target": target, "schema": str(schema), "epsilons": epsilons, "delta": delta,
         "repeats": repeats, "held_out": HELD_OUT, "records": len(whole.X), "columns": whole.X.shape[1],
@@ -146,13 +134,7 @@ def compare(
         str(Path(str(schema)).resolve()),
         target,
     )  # workers may run in other folders
-    tasks: list[tuple[Any, ...]] = [
-        (*where, name, epsilon, delta, seed)
-        for seed in range(repeats)
-        for name in names
-        for epsilon in epsilons
-    ]
-    tasks += [(*where, CLEAN, None, delta, seed) for seed in range(repeats)]
+    tasks = _tasks(where, list(entrants(whole.classes)), settings)
     start = time.perf_counter()
     found = sweep(contest, tasks, label="comparing", jobs=jobs, on=on, shown=console.watched)
     rows = [row for part in found if not isinstance(part, str) for row in part]
@@ -184,6 +166,36 @@ def compare(
     ]
     console.result(document, "\n\n".join(words))
     return 0
+
+
+def _check(data: Path, epsilons: list[float], delta: float, repeats: int, jobs: int | None) -> None:
+    """Refuse arguments that no comparison can be made with."""
+    try:
+        checks.integer(repeats, "--repeats", low=1)
+        for epsilon in epsilons:
+            reticent.Budget(epsilon, delta)
+        if jobs is not None:
+            checks.integer(jobs, "--jobs", low=1)
+    except (TypeError, ValueError) as error:
+        raise Refused(str(error)) from None
+    if not epsilons:
+        raise Refused("--epsilon is missing: give one or more, for example 0.1 1 10")
+    if str(data) == "-":
+        raise Refused("a comparison reads the records many times: give a file or a folder")
+
+
+def _tasks(
+    where: tuple[str, str, str], names: list[str], settings: dict[str, Any]
+) -> list[tuple[Any, ...]]:
+    """The arguments of `contest` for every fit: all entrants at all budgets, then those without privacy."""
+    delta, seeds = settings["delta"], range(settings["repeats"])
+    private = [
+        (*where, name, epsilon, delta, seed)
+        for seed in seeds
+        for name in names
+        for epsilon in settings["epsilons"]
+    ]
+    return private + [(*where, CLEAN, None, delta, seed) for seed in seeds]
 
 
 def draw(result: store.Result, label: str, title: str, path: Path) -> Path:
@@ -219,21 +231,24 @@ def scores(result: store.Result, label: str) -> str:
     at = {(one.variant, one.x): one for one in found}
     names = list(dict.fromkeys(one.variant for one in found if one.x is not None))
     names.sort(key=lambda name: -at[name, middle].mean if (name, middle) in at else 1e300)
+    best = {
+        epsilon: max(at[name, epsilon].mean for name in names if (name, epsilon) in at)
+        for epsilon in epsilons
+    }
     digits = 1 if label.endswith("%") else 3
     lines = [["", *(f"epsilon {epsilon:g}" for epsilon in epsilons)]]
     for name in [*names, CLEAN, IDLE]:
-        cells = []
-        for epsilon in epsilons:
-            one = at.get((name, epsilon), at.get((name, None)))
-            best = max(at[n, epsilon].mean for n in names if (n, epsilon) in at)
-            star = "*" if one is not None and one.x is not None and one.mean == best else " "
-            cells.append("- " if one is None else _cell(one.mean, one.error, digits) + star)
-        lines.append([name, *cells])
+        at_any = at.get((name, None))
+        lines.append([name, *(_cell(at.get((name, x), at_any), best[x], digits) for x in epsilons)])
     widths = [max(len(line[k]) for line in lines) for k in range(1, len(lines[0]))]
     lines = [[line[0], *map(str.rjust, line[1:], widths)] for line in lines]
     repeats = result.settings["repeats"]
     return f"{label}: mean ± standard error of {repeats} repeats, * the best\n{table(lines)}"
 
 
-def _cell(mean: float, error: float, digits: int) -> str:
-    return f"{mean:.{digits}f} ±{error:.{digits}f}"
+def _cell(one: store.Summary | None, best: float, digits: int) -> str:
+    """A score and its standard error, with a star if it is the best of private ones; a dash if there is none."""
+    if one is None:
+        return "- "
+    star = "*" if one.x is not None and one.mean == best else " "
+    return f"{one.mean:.{digits}f} ±{one.error:.{digits}f}{star}"

@@ -7,6 +7,7 @@ the other all are compiled at once.
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import math
 import os
@@ -18,8 +19,10 @@ import threading
 import time
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -30,6 +33,8 @@ from reticent.erm import rounded_sums
 from reticent.losses import kernels as phis
 from reticent.noise import door
 from reticent.noise.source import Source
+from reticent.online import kernels as online_kernels
+from reticent.sets import kernels as set_kernels
 from reticent.solve.blocks import Form, InMemory
 
 BUDGET = Budget(2.0, 1e-5)
@@ -324,7 +329,8 @@ def slowly(x):
 
 
 def patient(function, patience=100.0):
-    return compiling.compiled(patience=patience)(function)
+    # not cached: machine code of an earlier run would soon be used instead
+    return interpreting.Kernel(numba.njit(nogil=True)(function), patience)
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timers")
@@ -432,6 +438,226 @@ def test_threads_interpret_at_the_same_time():
     assert all((x == 1.0).all() for x in arrays)
 
 
+def agree(function: Any, *arguments: Any) -> None:
+    """A function does the same to the last bit, interpreted and compiled."""
+    found = []
+    for way in (interpreting.twin(function.py_func), getattr(function, "machine_code", function)):
+        mine = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+        value = way(*mine)
+        found.append([np.asarray(x).tobytes() for x in (value, *mine) if x is not None])
+    assert found[0] == found[1], arguments
+
+
+@pytest.mark.parametrize("kind", [set_kernels.L1BALL, set_kernels.SIMPLEX])
+def test_equal_slopes_are_taken_in_the_same_order(kind):
+    rng = np.random.default_rng(0)
+    for dim in (5, 17, 40):
+        for _ in range(20):
+            x = rng.dirichlet(np.ones(dim))
+            slopes = rng.integers(-1, 2, size=dim).astype(float)
+            minimize = set_kernels.local_linear_minimizer_inplace(kind)
+            agree(minimize, np.ones(1), x, rng.uniform(0, 0.3), slopes, np.empty(dim))
+
+
+def test_squares_are_rounded_alike():
+    rng = np.random.default_rng(0)
+    step = online_kernels.local_step(set_kernels.L2BALL, 0)
+    knobs = np.ones(online_kernels.KNOBS)
+    for _ in range(10_000):
+        memory = 0.01 * rng.normal(size=(online_kernels.MEMORY_ROWS, 2))
+        knobs[[online_kernels.T, online_kernels.ANCHOR]] = rng.uniform(0.5, 2.0, size=2)
+        knobs[[online_kernels.CERTIFIED, online_kernels.RHO]] = rng.uniform(0.5, 2.0, size=2)
+        agree(step, memory, knobs, np.ones(1))
+
+
+def test_rows_in_single_precision_are_measured_in_double_precision():
+    rows = np.random.default_rng(0).normal(size=(300, 7)).astype(np.float32)
+    found = []
+    for kernel in (
+        interpreting.Kernel(door.bounded_rows.machine_code, 100.0),
+        door.bounded_rows.machine_code,
+    ):
+        out = np.empty(rows.shape)
+        found.append((kernel(rows, 1 / 3, 0.7, out), out))
+        assert np.linalg.norm(out, axis=1).max() <= 0.7 * (1.0 + door.margin(7))
+    assert found[0][0] == found[1][0]
+    assert found[0][1].tobytes() == found[1][1].tobytes()
+    phi = interpreting.Kernel(phis.phi(phis.SQUARED).machine_code, 100.0)
+    z, y = np.float32(0.1), np.float32(0.3)
+    assert phi(np.ones(1), z, y) == phi.machine_code(np.ones(1), z, y)
+
+
+def test_a_division_by_zero_is_an_error_in_both():
+    project = set_kernels.project_inplace(set_kernels.SIMPLEX)
+    for kernel in (interpreting.Kernel(project.machine_code, 100.0), project.machine_code):
+        with pytest.raises(ZeroDivisionError):
+            kernel(np.ones(1), np.array([np.nan, 1.0]), np.zeros(4))
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="this system has no such signals")
+def test_handlers_run_when_the_kernel_is_done():
+    """Otherwise a handler could save half a record, or end the wait for a kernel that still changes its arrays."""
+    seen, armed = [], False
+
+    def handle(number, frame):
+        seen.append(x.copy())
+        if armed:
+            raise KeyboardInterrupt
+
+    def shaken(x):
+        for i in range(x.size):
+            x[i] += 1.0
+            if i % 500 == 0:
+                os.kill(os.getpid(), signal.SIGUSR1)
+                os.kill(os.getpid(), signal.SIGUSR2)
+                time.sleep(0.0005)  # lets the main thread run
+
+    kernel = patient(shaken)
+    before = [signal.signal(number, handle) for number in (signal.SIGUSR1, signal.SIGUSR2)]
+    try:
+        for _ in range(30):
+            x, armed = np.zeros(5000), True
+            with contextlib.suppress(KeyboardInterrupt):
+                try:
+                    kernel(x)
+                except KeyboardInterrupt:
+                    armed = False
+            armed = False
+            time.sleep(0.001)
+            assert (x == 1.0).all()
+    finally:
+        armed = False
+        for number, handler in zip((signal.SIGUSR1, signal.SIGUSR2), before, strict=True):
+            signal.signal(number, handler)
+    assert len(seen) >= 30
+    assert all((x == 1.0).all() for x in seen)
+
+
+def test_an_error_of_a_handler_is_not_lost():
+    """A handler may raise what a thread that cannot be started raises."""
+
+    def handle(number, frame):
+        raise RuntimeError("time is up")
+
+    def shaken(x):
+        os.kill(os.getpid(), signal.SIGUSR1)
+        time.sleep(0.01)  # lets the main thread run
+        x[0] = 1.0
+
+    kernel, x = patient(shaken), np.zeros(1)
+    before = signal.signal(signal.SIGUSR1, handle)
+    try:
+        with pytest.raises(RuntimeError, match="time is up"):
+            kernel(x)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert x[0] == 1.0
+
+
+def test_a_kernel_is_compiled_if_no_thread_can_be_started(monkeypatch):
+    def refuse(*arguments):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(interpreting._thread, "start_new_thread", refuse)
+    kernel, x = patient(slowly), np.zeros(3)
+    kernel(x)
+    assert kernel.machine_code.signatures
+    assert (x == 1.0).all()
+
+
+def test_threads_may_call_a_kernel_for_the_first_time_at_once(monkeypatch):
+    """No thread gets a twin whose globals are not all there yet."""
+    honest = interpreting._meaning
+
+    def slow(*arguments):
+        time.sleep(0.005)
+        return honest(*arguments)
+
+    monkeypatch.setattr(interpreting, "_meaning", slow)
+    monkeypatch.setattr(interpreting, "_twins", {})
+    kernel, errors = interpreting.Kernel(door.bounded_rows.machine_code, 100.0), []
+
+    def call():
+        try:
+            kernel(np.ones((2, 2)), 1.0, 1.0, np.empty((2, 2)))
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=call) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+        time.sleep(0.004)
+    for thread in threads:
+        thread.join()
+    assert not errors
+
+
+def test_a_deep_stack_does_not_stop_a_kernel_halfway():
+    def deep(x):
+        for i in range(x.size):
+            x[i] = deeper(x[i])
+
+    def deepest(value):
+        return value + 1.0
+
+    def deeper(value):
+        return deepest(value)
+
+    kernel, halves = interpreting.Kernel(SimpleNamespace(py_func=deep, __wrapped__=deep), 100.0), []
+
+    def descend(depth):
+        if depth:
+            descend(depth - 1)
+            return
+        x = np.zeros(3)
+        x[0] = 1.0
+        with contextlib.suppress(RecursionError):
+            kernel(x)
+        halves.append(x.tolist() not in ([1.0, 0.0, 0.0], [2.0, 1.0, 1.0]))
+
+    def all_depths():
+        for depth in range(sys.getrecursionlimit() - 60, sys.getrecursionlimit()):
+            with contextlib.suppress(RecursionError):
+                descend(depth)
+
+    thread = threading.Thread(target=all_depths)
+    thread.start()
+    thread.join()
+    assert len(halves) > 10
+    assert not any(halves)
+
+
+def test_a_kernel_can_be_called_while_the_interpreter_ends():
+    code = (
+        "import sys, numpy as np\n"
+        "from reticent.noise import door\n"
+        "class Late:\n"
+        "    def __init__(self):\n"
+        "        self.kernel, self.rows, self.out = door.count_beyond, np.ones((3, 3)), sys.__stdout__\n"
+        "    def __del__(self):\n"
+        "        self.out.write(str(self.kernel(self.rows, 1.0)))\n"
+        "        self.out.flush()\n"
+        "import builtins\n"
+        "builtins.late = Late()\n"
+        "door.count_beyond(np.ones((3, 3)), 1.0)\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, timeout=60, check=True
+    )
+    assert found.stdout == b"3", found.stderr
+
+
+def test_kernels_can_be_pickled():
+    kernel = interpreting.Kernel(phis.phi(phis.SQUARED).machine_code, 100.0)
+    for at_once in (False, True):
+        twin = pickle.loads(pickle.dumps(kernel))
+        assert twin(np.ones(1), 0.5, 1.0) == 0.125
+        if not at_once:
+            kernel._left = 0.0
+            kernel(np.ones(1), 0.5, 1.0)
+            assert type(kernel) is not interpreting.Kernel
+
+
 def always(self: interpreting.Kernel, *arguments: Any) -> Any:
     """In place of ``Kernel.__call__``: never compile, and note who was called."""
     CALLED.add((self.__module__, self.py_func.__name__))
@@ -447,13 +673,13 @@ def main(mode: str, out: str) -> None:
         compiling.compile_at_once()
     else:
         interpreting.Kernel.__call__ = always  # type: ignore[method-assign]
-        honest = interpreting.twin
+        honest = interpreting._make_twin
 
-        def noted(function: Any) -> Any:
+        def noted(function: Any, made: Any) -> Any:
             CALLED.add((function.__module__, function.__name__))
-            return honest(function)
+            return honest(function, made)
 
-        interpreting.twin = noted
+        interpreting._make_twin = noted
     Path(out).write_bytes(pickle.dumps((results(), CALLED)))
 
 

@@ -138,7 +138,8 @@ def compiled(
                     break
     if made is None:
         made, mark = numba.njit(nogil=True, **options)(function), None
-    if patience and COMPILED:
+    # Intel's vector library, which Numba uses where it is installed, does not round functions as Python does
+    if patience and COMPILED and not _settings.USING_SVML:
         return Kernel(made, patience, meanwhile, mark)
     return made
 

@@ -10,16 +10,18 @@ have in compiled code. So results do not depend on what a process did before.
 
 An interpreted kernel is as hard to interrupt as a compiled one. Python runs the handlers of signals, such as that of
 Ctrl-C, in the main thread, between two instructions; a total to which half a record had been added would no longer be
-what its guarantee says. The work is therefore done in another thread, for which the main thread waits.
+what its guarantee says, and a handler could save it. The work is therefore done in another thread. The caller waits in
+a way that lets no handler run before it is done.
 """
 
 from __future__ import annotations
 
 import _thread
 import contextlib
+import ctypes
 import functools
 import math
-import threading
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -87,6 +89,8 @@ class Kernel:
         numbers = sum(a.size for a in arguments if isinstance(a, np.ndarray))
         expected = _PER_CALL + self._per_number * numbers
         if expected <= self._left and not _at_once:
+            if not (self._meanwhile or all(map(_same_arithmetic, arguments))):
+                return self.machine_code(*arguments)
             done, result = _uninterrupted(self._without, expected, numbers, arguments)
             if done:
                 return result
@@ -101,8 +105,11 @@ class Kernel:
     def _without(self, expected: float, numbers: int, arguments: tuple[Any, ...]) -> Any:
         begun = time.thread_time()
         function = self._meanwhile or twin(self.py_func)
-        with np.errstate(all="ignore"):
-            result = _as_numba_returns(function(*arguments))
+        try:
+            with np.errstate(all="ignore", divide="raise"):
+                result = _as_numba_returns(function(*arguments))
+        except FloatingPointError:
+            raise ZeroDivisionError("division by zero") from None
         spent = time.thread_time() - begun
         if self._meanwhile:  # it leaves its work to others
             spent = expected
@@ -110,6 +117,9 @@ class Kernel:
             self._per_number = 2.0 * spent / numbers
         self._left = max(0.0, (self._left or 0.0) - spent - _PER_CALL)
         return result
+
+    def __reduce__(self) -> Any:
+        return Kernel, (self.machine_code, self.patience, self._meanwhile, self._mark)
 
     def __copy__(self) -> Kernel:
         return self
@@ -124,6 +134,15 @@ def _type_of_kernel(kernel: Kernel, context: Any) -> Any:
     return numba.types.Dispatcher(kernel.machine_code)
 
 
+# Arrays and numbers of NumPy whose arithmetic is the same in Python and in machine code. That of narrower ones is not:
+# NumPy multiplies a float32 by a number of Python in single precision, Numba in double precision.
+_SAME = frozenset(map(np.dtype, (np.float64, np.int64, np.int32, np.uint8, np.bool_)))
+
+
+def _same_arithmetic(argument: Any) -> bool:
+    return not isinstance(argument, np.ndarray | np.generic) or argument.dtype in _SAME
+
+
 def _as_numba_returns(value: Any) -> Any:
     """Numbers of NumPy as those of Python, as compiled functions return them."""
     if isinstance(value, np.generic):
@@ -131,45 +150,81 @@ def _as_numba_returns(value: Any) -> Any:
     return tuple(map(_as_numba_returns, value)) if isinstance(value, tuple) else value
 
 
+class _Gate:
+    """A lock that is closed until another thread opens it. Waiting for it cannot be interrupted.
+
+    While a thread waits for one of Python's own locks, handlers of signals run. They do not while it waits for one of
+    the locks below them, so handlers run when a kernel is done, as they do for compiled kernels.
+    """
+
+    def __init__(self) -> None:
+        # arguments that are converted already: converting them may fail, near the limit of recursion
+        lock = ctypes.c_void_p(_C_API.PyThread_allocate_lock())
+        if not lock:
+            raise MemoryError("no memory for a lock")
+        self.wait = functools.partial(_C_API.PyThread_acquire_lock, lock, ctypes.c_int(1))
+        self.open = functools.partial(_C_API.PyThread_release_lock, lock)
+        self._free = functools.partial(_C_API.PyThread_free_lock, lock)
+        self.wait()
+
+    def __del__(self) -> None:
+        if "_free" in self.__dict__:  # else a handler of a signal interrupted the constructor
+            self._free()
+
+
+def _c_api() -> Any:
+    """The locks of Python's C interface; calling them, unlike through ``pythonapi``, lets other threads run."""
+    library = ctypes.CDLL("python", handle=ctypes.pythonapi._handle)
+    library.PyThread_allocate_lock.restype = ctypes.c_void_p
+    return library
+
+
+_C_API = _c_api()
+
+
+class _Work:
+    """A call in a thread of its own, where neither signals nor the depth of the caller's stack can stop it."""
+
+    def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        self.function, self.arguments = function, arguments
+        self.begun, self.done = _thread.allocate_lock(), _Gate()
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        if not self.begun.acquire(blocking=False):
+            return
+        try:
+            self.result = self.function(*self.arguments)
+        except BaseException as error:  # raised in the thread that waits
+            self.error = error
+        finally:
+            self.done.open()
+
+    def give_up(self) -> bool:
+        """Whether the work had not begun; then it never will."""
+        return self.begun.acquire(blocking=False)
+
+
 def _uninterrupted(function: Callable[..., Any], *arguments: Any) -> tuple[bool, Any]:
     """Whether the function was called, and what it returned; nothing interrupts it once it has begun."""
-    if threading.current_thread() is not threading.main_thread():
+    if sys.is_finalizing():  # another thread would never run
         return True, function(*arguments)
-    begun, done = _thread.allocate_lock(), _thread.allocate_lock()
-    done.acquire()
-    results: list[Any] = []
-    errors: list[BaseException] = []
-
-    def work() -> None:
-        if begun.acquire(blocking=False):
-            try:
-                results.append(function(*arguments))
-            except BaseException as error:  # raised below, in the thread that called
-                errors.append(error)
-            finally:
-                done.release()
-
-    started = False
-    interruption: BaseException | None = None
-    while not (results or errors):
-        try:
-            if not started:
-                started = True
-                try:
-                    _thread.start_new_thread(work, ())
-                except RuntimeError:  # no more threads
-                    if begun.acquire(blocking=False):
-                        return False, None
-            done.acquire()
-        except BaseException as error:  # from the handler of a signal
-            if begun.acquire(blocking=False):
-                raise  # the work had not begun, and never will
-            interruption = error
-    if interruption is not None:
-        raise interruption
-    if errors:
-        raise errors[0]
-    return True, results[0]
+    work = _Work(function, arguments)
+    try:
+        _thread.start_new_thread(work.run, ())
+    except BaseException as error:
+        if not work.give_up():  # the handler of a signal came first
+            work.done.wait()
+            raise
+        if isinstance(error, RuntimeError):  # no more threads
+            return False, None
+        raise
+    # Python runs handlers only after calls and when it jumps back: nothing comes between the start and this.
+    work.done.wait()
+    if work.error is not None:
+        raise work.error
+    return True, work.result
 
 
 # Interpreting a kernel. Its globals are replaced by what they mean in compiled code.
@@ -180,14 +235,24 @@ _twins: dict[Any, Any] = {}
 def twin(function: FunctionType) -> Any:
     """The function as Python carries it out in place of machine code: the functions that it calls are replaced too."""
     if function not in _twins:
-        scope: dict[str, Any] = {"__builtins__": __builtins__}
-        made = FunctionType(
-            function.__code__, scope, function.__name__, function.__defaults__, function.__closure__
-        )
-        _twins[function] = made  # before its globals, since kernels may call each other
-        names = {name for name in function.__code__.co_names if name in function.__globals__}
-        scope |= {name: _meaning(function.__globals__[name]) for name in names}
+        made: dict[Any, Any] = {}
+        _make_twin(function, made)
+        _twins.update(made)  # only now, because another thread may take any of them at once
     return _twins[function]
+
+
+def _make_twin(function: FunctionType, made: dict[Any, Any]) -> Any:
+    if function in _twins:
+        return _twins[function]
+    if function not in made:
+        scope: dict[str, Any] = {"__builtins__": __builtins__}
+        made[function] = FunctionType(
+            function.__code__, scope, function.__name__, function.__defaults__, function.__closure__
+        )  # before its globals, since kernels may call each other
+        for name in function.__code__.co_names:
+            if name in function.__globals__:
+                scope[name] = _meaning(function.__globals__[name], made)
+    return made[function]
 
 
 def twin_of_factory(factory: Callable[..., Any]) -> None:
@@ -198,8 +263,8 @@ def twin_of_factory(factory: Callable[..., Any]) -> None:
 _factories: dict[Any, Callable[..., Any]] = {}
 
 
-def _meaning(value: Any) -> Any:
-    """What the value of a global name means in compiled code."""
+def _meaning(value: Any, made: dict[Any, Any] | None = None) -> Any:
+    """What the value of a global name means in compiled code; ``made`` are twins that are not finished yet."""
     if value is math:
         return _C
     if isinstance(value, ModuleType) and value.__name__.startswith("reticent."):
@@ -208,7 +273,7 @@ def _meaning(value: Any) -> Any:
         if value in _factories:
             return _factories[value]
         if isinstance(getattr(value, "py_func", None), FunctionType):
-            return twin(value.py_func)
+            return twin(value.py_func) if made is None else _make_twin(value.py_func, made)
     return value
 
 

@@ -22,6 +22,10 @@ from reticent.bandit.mirror import Euclidean, Mirror
 from reticent.checks import FloatArray
 from reticent.sets import ConvexSet
 
+_AT_ONCE = (
+    20_000  # steps times coordinates of one call, so that a long run does not remain interpreted
+)
+
 
 class Response(ABC):
     """A computation of the next decision that can be interrupted, saved and finished.
@@ -144,17 +148,21 @@ class ConditionalGradient(Response):
 
     def _advance(self, count: int) -> None:
         if self.compiled:
-            kernels.conditional_gradient(self.kind)(
-                self.params,
-                self.center,
-                self.slope,
-                self.point,
-                self.done,
-                count,
-                self.gradient,
-                self.vertex,
-            )
-            self.done += count
+            kernel = kernels.conditional_gradient(self.kind)
+            while count:
+                some = min(count, max(1, _AT_ONCE // self.point.size))
+                kernel(
+                    self.params,
+                    self.center,
+                    self.slope,
+                    self.point,
+                    self.done,
+                    some,
+                    self.gradient,
+                    self.vertex,
+                )
+                self.done += some
+                count -= some
             return
         for _ in range(count):
             vertex = self._vertex()

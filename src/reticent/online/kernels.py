@@ -194,7 +194,8 @@ def local_step(set_kind, fixed):
                     toward[i] = x[i] - memory[CENTER, i]
                 moved += grown * math.sqrt(dot(toward, toward))
             a = moved / math.sqrt(2.0 * strength)
-            h = (a + math.sqrt(knobs[CERTIFIED] + a * a)) ** 2
+            root = a + math.sqrt(knobs[CERTIFIED] + a * a)
+            h = root * root  # a power of 2 is rounded otherwise when this is interpreted
             radius = math.sqrt(2.0 * h / strength)
         local_linear_minimizer_inplace(set_kind)(set_params, x, radius, gradient, toward)
         for i in range(x.size):
@@ -203,7 +204,8 @@ def local_step(set_kind, fixed):
             share = knobs[SHARE]
         else:
             share, gain = line_search(dot(gradient, toward), dot(toward, toward), strength)
-            knobs[CERTIFIED] = max(0.0, min((1.0 - 0.25 / knobs[RHO] ** 2) * h, h - gain))
+            rho = knobs[RHO]
+            knobs[CERTIFIED] = max(0.0, min((1.0 - 0.25 / (rho * rho)) * h, h - gain))
         for i in range(x.size):
             x[i] += share * toward[i]
 

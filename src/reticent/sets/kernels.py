@@ -312,7 +312,7 @@ def local_l1_ball(
                 support[count] = i
                 worth[count] = -math.copysign(1.0, x[i]) * g[i]
                 count += 1
-        order = np.argsort(worth[:count])
+        order = np.argsort(worth[:count], kind="mergesort")  # equal ones in order
         left = shrink
         for k in range(count):
             i = support[order[k]]
@@ -352,7 +352,7 @@ def local_simplex(
             support[at] = i
             worth[at] = -g[i]
             at += 1
-    order = np.argsort(worth)
+    order = np.argsort(worth, kind="mergesort")  # equal ones in order
     left = move
     for k in range(count):
         i = support[order[k]]

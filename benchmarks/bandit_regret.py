@@ -47,7 +47,7 @@ import numpy as np  # noqa: E402
 import reticent  # noqa: E402
 from reticent import bandit, losses, sets  # noqa: E402
 from reticent.bandit.geometry import survey  # noqa: E402
-from reticent.bandit.playing import Hindsight  # noqa: E402
+from reticent.bandit.playing import RowsInHindsight  # noqa: E402
 
 LIMIT, MORE, RATIO = 0.78, 0.03, 1.5
 RESULTS = Path(__file__).parent / "results" / "bandit_regret.json"
@@ -138,7 +138,7 @@ class World:
         rng = np.random.default_rng([seed, convex.dim])  # the same world at every length
         self.convex, self.seed, self.T = convex, seed, T
         self.rows, self.loss, self.lipschitz, self.values = LOSSES[kind](convex, T, rng)
-        best = Hindsight(convex, self.loss, self.rows).point()
+        best = RowsInHindsight(convex, self.loss, self.rows).point()
         self.best = total_loss(self.rows, self.loss, best)
         self.still = total_loss(self.rows, self.loss, convex.center)
 

@@ -29,6 +29,10 @@ import scipy.sparse as sp
 
 import reticent
 from reticent import Budget, bandit, compiling, erm, interpreting, losses, online, sets, sums
+from reticent.bandit import kernels as bandit_kernels
+from reticent.bandit.geometry import Geometry
+from reticent.bandit.mirror import Euclidean
+from reticent.bandit.responses import ConditionalGradient
 from reticent.erm import rounded_sums
 from reticent.losses import kernels as phis
 from reticent.noise import door
@@ -563,6 +567,28 @@ def test_a_kernel_is_compiled_if_no_thread_can_be_started(monkeypatch):
     kernel(x)
     assert kernel.machine_code.signatures
     assert (x == 1.0).all()
+
+
+def test_many_steps_of_the_conditional_gradient_do_not_remain_interpreted(monkeypatch):
+    """What a kernel is expected to cost depends on the sizes of arrays only, so no call takes very many steps."""
+    made = bandit_kernels.conditional_gradient(set_kernels.L2BALL)
+    counts, points = [], []
+
+    def counted(*arguments):
+        counts.append(arguments[5])
+        return made(*arguments)
+
+    for kernel in (made, counted):
+        monkeypatch.setattr(bandit_kernels, "conditional_gradient", lambda kind, k=kernel: k)
+        geometry = Geometry(np.zeros(3), 1.0, None, 1.0, 2.0)
+        response = ConditionalGradient(sets.L2Ball(3), geometry, Euclidean())
+        response.start(np.array([0.3, -0.2, 2.0]), 50_000)
+        response.work_on(50_000)
+        points.append(response.point)
+        assert not response.is_busy
+    assert sum(counts) == 50_000
+    assert max(counts) * 3 <= 20_000
+    assert points[0].tobytes() == points[1].tobytes()
 
 
 def test_threads_may_call_a_kernel_for_the_first_time_at_once(monkeypatch):

@@ -211,17 +211,18 @@ def _uninterrupted(function: Callable[..., Any], *arguments: Any) -> tuple[bool,
     if sys.is_finalizing():  # another thread would never run
         return True, function(*arguments)
     work = _Work(function, arguments)
+    wait = work.done.wait
     try:
         _thread.start_new_thread(work.run, ())
     except BaseException as error:
         if not work.give_up():  # the handler of a signal came first
-            work.done.wait()
+            wait()
             raise
         if isinstance(error, RuntimeError):  # no more threads
             return False, None
         raise
     # Python runs handlers only after calls and when it jumps back: nothing comes between the start and this.
-    work.done.wait()
+    wait()
     if work.error is not None:
         raise work.error
     return True, work.result

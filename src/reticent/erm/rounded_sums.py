@@ -254,10 +254,12 @@ def formed(
     Small groups stay in the cache; scaling a whole matrix at once would copy it through main memory.
     """
     rows = rows or _BLOCK * max(1, _CHUNK // (_BLOCK * dim))
-    room = np.empty((min(rows, block.rows.shape[0]), dim), dtype=kind)
+    # kernels with arrays in single precision are not interpreted
+    written = np.float64 if block.rows.size <= _SMALL else kind
+    room = np.empty((min(rows, block.rows.shape[0]), dim), dtype=written)
     for start in range(0, block.rows.shape[0], rows):
         count = _formed(block.rows, start, _numbers(block), factors, room)
-        yield start, room[:count]
+        yield start, room[:count].astype(kind, copy=False)
 
 
 @compiled(patience=0.5)

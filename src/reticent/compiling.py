@@ -91,9 +91,11 @@ def compiled(
         The function to compile. If omitted, a decorator is returned, so both ``@compiled`` and
         ``@compiled(fastmath=...)`` work.
     patience : float
-        Seconds that a process may interpret the function before it is compiled, which takes up to several seconds. Not
-        for functions that need 64-bit integers to wrap around, pointers, or linear algebra, which is not the same to
-        the last bit in Python, nor for those that are compiled with ``fastmath``.
+        Seconds that a process may interpret the function before it is compiled, which takes up to several seconds. Both
+        ways must give the same numbers to the last bit (``tests/test_interpreting.py`` compares them), so this is not
+        for functions that need 64-bit integers to wrap around, pointers, linear algebra or ``fastmath``, nor for those
+        that take a generator, whose lock the caller holds. They write squares as products and sort with
+        ``kind="mergesort"``.
     meanwhile : callable, optional
         What is called for that long in place of interpreting the function.
     **options

@@ -169,7 +169,7 @@ def test_a_fit_takes_little_memory_beside_its_input(monkeypatch):
     monkeypatch.setattr(interpreting, "_at_once", True)
     X, y = table(200_000, 50)
     model = reticent.PrivateLogisticRegression(classes=[3, 7], feature_norm=10.0, random_state=0)
-    model.fit(X[:40_000], y[:40_000])  # compiles, which takes memory too
+    model.fit(X, y)  # compiles, which takes memory too
     tracemalloc.start()
     try:
         model.fit(X, y)
@@ -196,3 +196,21 @@ def test_records_longer_than_the_loss_allows_are_refused():
     records = InMemory(X, y, form=Form(length=2.0), labels_are=IsClass(7))
     with pytest.raises(ValueError, match="clipped to norm 2, more than the loss's feature_norm 1"):
         erm.objective_perturbation(losses.Logistic(), None, records, budget=reticent.Budget(1.0))
+
+
+@pytest.mark.parametrize("dim", [1, 2, 7, 50, 1000])
+@pytest.mark.parametrize("length", [1.0, 0.3, 1e-100, 1e120])
+def test_rows_of_exactly_the_length_pass_and_none_exceeds_the_norm(dim, length):
+    """Rows that were scaled to the length are not scaled again, whatever their rounding; the bound is exact."""
+    rng = np.random.default_rng(dim)
+    rows = rng.normal(size=(200, dim))
+    rows *= (length / np.linalg.norm(rows, axis=1))[:, np.newaxis]
+    form = Form(length=length)
+    assert passes.surveyed(InMemory(rows, form=form)) == 0
+    assert (form.applied(rows) == rows).all()
+    assert (form.applied(sp.csr_array(rows)).toarray() == rows).all()
+    unit = 2.0**-52
+    factors = 1.0 + unit * rng.integers(-40, 40 + 2 * dim, size=(200, 1))
+    bound = Fraction(form.norm(dim)) ** 2
+    for made in form.applied(rows * factors):
+        assert sum(Fraction(value) ** 2 for value in made.tolist()) <= bound

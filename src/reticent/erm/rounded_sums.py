@@ -130,7 +130,7 @@ def summed_slopes(
 def _numbers(block: Block) -> tuple[float, float, float]:
     """A form in the format of the kernels."""
     form = block.form
-    return 1.0 / form.unit, form.length, form.constant
+    return 1.0 / form.unit, form.limit(block.rows.shape[1]), form.constant
 
 
 @compiled(patience=0.5)

@@ -67,6 +67,14 @@ class Form:
         """Number of features of a row with this number of columns."""
         return columns + (self.constant != 0.0)
 
+    def limit(self, columns: int) -> float:
+        """The measured length up to which a row is not scaled down.
+
+        Half the margin of :meth:`norm` lets rows pass that were scaled to exactly this length, whatever their rounding.
+        The error of a measurement is at most a quarter of it, so :meth:`norm` is still a bound.
+        """
+        return min(UNLIMITED, self.length * (1.0 + 0.5 * door.margin(columns)))
+
     def norm(self, dim: int) -> float:
         """A bound on the true length of every row in this form."""
         return math.hypot(self.length * (1.0 + door.margin(dim)), self.constant)
@@ -76,14 +84,16 @@ class Form:
         if sp.issparse(rows):
             made = sp.csr_array(rows, dtype=np.float64, copy=True)
             data = np.array(made.data)
-            door.bounded_sparse_rows(made.indptr, data, 1.0 / self.unit, self.length, made.data)
+            limit = self.limit(rows.shape[1])
+            door.bounded_sparse_rows(made.indptr, data, 1.0 / self.unit, limit, made.data)
             if not self.constant:
                 return made
             column = np.full((made.shape[0], 1), self.constant)
             return sp.csr_array(sp.hstack([made, column], format="csr"))
         out = np.empty((rows.shape[0], self.dim(rows.shape[1])))
         out[:, rows.shape[1] :] = self.constant
-        door.bounded_rows(rows, 1.0 / self.unit, self.length, out[:, : rows.shape[1]])
+        limit = self.limit(rows.shape[1])
+        door.bounded_rows(rows, 1.0 / self.unit, limit, out[:, : rows.shape[1]])
         return out
 
 

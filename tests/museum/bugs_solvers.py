@@ -66,7 +66,7 @@ BUGS = (
         more=(
             (
                 "erm/rounded_sums.py",
-                "    return 1.0 / form.unit, form.length, form.constant",
+                "    return 1.0 / form.unit, form.limit(block.rows.shape[1]), form.constant",
                 "    return 1.0 / form.unit, 1e150, form.constant",
             ),
         ),

@@ -54,7 +54,7 @@ BUGS = (
         "noise-reused-after-a-restart",
         "sums/running.py",
         "            self._block, self._row = block, used\n        elif",
-        "            self._block, self._row = block, 0\n        elif",
+        "            self._block, self._row = np.roll(block, used, axis=0), used\n        elif",
         "a restored total covers the next record with the noise of the first",
         (
             "white-box-restarts: Tree, Honaker, restarted",

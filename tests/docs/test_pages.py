@@ -151,3 +151,16 @@ def test_notebooks_hold_the_code_of_their_pages() -> None:
         for text in ("".join(c["source"]) for c in found["cells"] if c["cell_type"] == "markdown"):
             for link in re.findall(r"\]\((?!http|#)([^)#]+)", text):
                 assert (DOCS / "notebooks" / link).resolve().exists(), (name, link)
+
+
+def test_no_message_installs_this_project_from_an_index() -> None:
+    """It is not published, so `pip install reticent[...]` would fail, or install a stranger's package."""
+    files = [*ROOT.glob("src/**/*.py"), *ROOT.glob("docs/**/*.md"), ROOT / "README.md"]
+    wrong = [
+        f"{path}: {line.strip()}"
+        for path in files
+        for line in path.read_text().splitlines()
+        if re.search(r"pip install\b.*[\s'\"]reticent\b", line)
+    ]
+    assert len(files) > 100
+    assert not wrong

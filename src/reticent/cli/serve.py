@@ -302,7 +302,9 @@ def _service(name: str) -> Any:
     try:
         return importlib.import_module(f"reticent.service.{name}")
     except ImportError as error:
-        raise Refused(f"the service needs {error.name}: pip install 'reticent[service]'") from None
+        raise Refused(
+            f"the service needs {error.name}: pip install starlette uvicorn httptools msgspec pyarrow"
+        ) from None
 
 
 def _say(words: str) -> None:

@@ -108,7 +108,7 @@ def gradient_descent(
         point after the last step. "auto" is "weighted". Default: "auto".
     sampling : float, optional
         Probability with which each record enters each step, independently (Poisson sampling); needs ``delta > 0`` and
-        ``reticent[accounting]``.
+        dp-accounting.
     start : array, optional
         Starting point, which must not depend on the records. By default the set's center.
     weights : array, optional

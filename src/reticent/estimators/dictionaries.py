@@ -17,9 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from reticent.checks import FloatArray
 from reticent.compiling import compiled
 
-FloatArray = NDArray[np.float64]
 Record = Mapping[Any, Any]
 SparseRecord = tuple[bytes | NDArray[np.int64], FloatArray]
 """Names separated by zero bytes, and their values; or columns and signed values if a name contains a zero byte."""

@@ -25,13 +25,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from reticent import checks
+from reticent.checks import FloatArray
 from reticent.estimators import parameters
 from reticent.estimators.scaling import Units, in_labels, to_unit
 from reticent.losses.records import as_it_is, clip_labels
 from reticent.privacy import scope
 from reticent.solve.blocks import Lazy, block_size, ends
-
-FloatArray = NDArray[np.float64]
 
 LEAK = "the list of classes was read off the labels, which no guarantee covers; give classes="
 PRECISIONS = [np.float64, np.float32]

@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
+from reticent.checks import FloatArray
 from reticent.estimators import kernels as k
 from reticent.estimators.finding import First, Found, Kept
 from reticent.estimators.parameters import budget, participation, refuse_quadratic
@@ -43,8 +43,6 @@ from reticent.state.files import check_kind
 from reticent.state.lease import Lease, find
 from reticent.state.persons import as_array
 from reticent.sums.running import refuse_ids
-
-FloatArray = NDArray[np.float64]
 
 _ROWS = 4096  # rows of a sparse matrix that are made dense at a time
 _NUMBERS = 2**22  # largest number of entries that these may have

@@ -16,11 +16,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reticent.checks import FloatArray
 from reticent.compiling import compiled, specialised
-
-FloatArray = NDArray[np.float64]
 
 LOGISTIC = 0  # y in {-1, 1}; no parameter
 SQUARED = 1  # no parameter

@@ -19,12 +19,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from reticent import checks
+from reticent.checks import FloatArray
 from reticent.compiling import compiled
 from reticent.losses import BestFixed, GeneralizedLinear, Loss, best_fixed
 from reticent.losses.kernels import LINEAR
 from reticent.noise import door
-
-FloatArray = NDArray[np.float64]
 
 NO_GAPS = np.zeros(0, np.uint8)
 

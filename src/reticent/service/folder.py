@@ -364,9 +364,7 @@ class Shared(Home):
         try:
             from reticent.service.postgres import PostgresStore
         except ImportError:
-            raise StoreError(
-                "a database needs psycopg: pip install 'reticent[service,postgres]'"
-            ) from None
+            raise StoreError("a database needs psycopg: pip install 'psycopg[binary]'") from None
         assert self._options.database is not None
         key = named_key(self._options.key_file)
         if key is None:

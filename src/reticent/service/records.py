@@ -14,15 +14,14 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from reticent.checks import FloatArray
 from reticent.service import arrow, kernels
 from reticent.service.keys import MOST, Keys
 from reticent.service.problems import Problem
 from reticent.tables import Column, Encoder
 from reticent.tables.encoder import person_id
 
-FloatArray = NDArray[np.float64]
 _CELL = float | str | bool | None
 _KEY = str | int
 _SPELLINGS = 64  # number of spellings of labels whose codes are cached

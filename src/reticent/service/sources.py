@@ -145,7 +145,7 @@ class RedisSource:
         try:
             import redis
         except ImportError:
-            raise ValueError("a Redis source needs redis: pip install 'reticent[redis]'") from None
+            raise ValueError("a Redis source needs redis: pip install redis") from None
         self._client = redis.Redis.from_url(url, socket_timeout=10)
         self._key, self._field = key, field.encode()
 

@@ -137,7 +137,7 @@ class Play:
         return self.ending(level, names)
 
     def plot(self, axes: Any = None, *, regret: bool = False) -> Any:
-        """Draw the average loss over time, or the regret. A diagnostic; needs ``reticent[report]``.
+        """Draw the average loss over time, or the regret. A diagnostic; needs Matplotlib.
 
         Parameters
         ----------

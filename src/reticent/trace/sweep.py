@@ -115,7 +115,7 @@ def _on_cluster(
         from distributed import Client
         from distributed import as_completed as as_finished
     except ImportError:
-        raise ImportError("work on a cluster needs Dask: pip install 'reticent[dask]'") from None
+        raise ImportError("work on a cluster needs Dask: pip install dask distributed") from None
     try:
         client = Client(address, timeout=WAIT, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:

@@ -200,7 +200,7 @@ def stochastic_gradient_descent(
     """Gaussian noise of n times one sampled gradient, "at the same level" as Algorithm 3.
 
     The stated epsilon is that of Poisson sampling with rate 1/n. "Sampled uniformly at random", as printed, always
-    draws exactly one record and is less private than that. Needs ``reticent[accounting]``.
+    draws exactly one record and is less private than that. Needs dp-accounting.
 
     Parameters
     ----------

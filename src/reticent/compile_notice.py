@@ -19,7 +19,7 @@ PATIENCE = 1.0
 logger = logging.getLogger("reticent.compile")
 
 
-class Watch(event.Listener):
+class CompileWatch(event.Listener):
     """Listen to numba's compiler, which compiles one kernel (and those that it calls) at a time.
 
     Parameters
@@ -74,4 +74,4 @@ def watch(folder: Callable[[], Path | None]) -> None:
     folder
         Function that returns the folder in which compiled kernels are kept, or None if they are not kept.
     """
-    event.register("numba:compile", Watch(folder))
+    event.register("numba:compile", CompileWatch(folder))

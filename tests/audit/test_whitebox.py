@@ -22,7 +22,7 @@ from reticent.audit import (
     whitebox,
     whitebox_cases,
 )
-from reticent.audit.whitebox_matching import Loss, Pair
+from reticent.audit.whitebox_matching import InputPair, Separation
 from reticent.noise import Source, door, lattice, release, select, selection
 from reticent.privacy import gaussian
 from reticent.sums import process
@@ -296,7 +296,7 @@ def point_released_as_it_is(monkeypatch):
 
 def records_counted_twice(monkeypatch):
     """Histograms behind private bounds in which a record has two counts."""
-    where = module("estimators.bounds").Search
+    where = module("estimators.bounds").BoundsSearch
     honest = where._noisy
     monkeypatch.setattr(where, "_noisy", lambda self, counts, *a: honest(self, 2.0 * counts, *a))
 
@@ -572,7 +572,7 @@ def test_the_least_fault_that_a_line_says_it_notices(family, setting, monkeypatc
 
 
 def test_a_line_without_power_says_so():
-    weak = whitebox.judge("weak", Loss(0.1, 0.0, ()), reticent.privacy.Gaussian(1.0), 1e-6)
+    weak = whitebox.judge("weak", Separation(0.1, 0.0, ()), reticent.privacy.Gaussian(1.0), 1e-6)
     assert weak.holds
     assert weak.verdict == "no power"
 
@@ -587,7 +587,7 @@ def test_the_report_has_the_lines():
 
 
 def test_every_pair_is_tried():
-    pairs = [Pair(k * ROWS, BLANK * k, f"times {k}") for k in (1, 2)]
+    pairs = [InputPair(k * ROWS, BLANK * k, f"times {k}") for k in (1, 2)]
     found = whitebox.search(noisy_sum, pairs, 1.0)
     assert found.pairs == 2
     assert found.how == "times 2"

@@ -29,9 +29,9 @@ def data(place: Path) -> Path:
     return write_csv(place / "visits.csv", visits(COUNT))
 
 
-def settings(**changes: object) -> tasks.Settings:
+def settings(**changes: object) -> tasks.LearnSettings:
     known = {"task": "classification", "online": True, "epsilon": 1.0, "horizon": COUNT, "seed": 3}
-    return tasks.Settings(**(known | {"feature_norm": np.sqrt(3.0)} | changes))  # type: ignore[arg-type]
+    return tasks.LearnSettings(**(known | {"feature_norm": np.sqrt(3.0)} | changes))  # type: ignore[arg-type]
 
 
 def run(data: Path, name: str, every: int = 50, bad: str = "stop", **changes: object):  # type: ignore[no-untyped-def]
@@ -39,7 +39,7 @@ def run(data: Path, name: str, every: int = 50, bad: str = "stop", **changes: ob
     folder.mkdir(exist_ok=True)
     options = LearnOptions(data=str(data), every=every, bad_records=Bad(bad), out=folder)
     encoder = Encoder(Schema.from_file(data.parent / "visits.toml"), "spent")
-    return streaming.Run(options, settings(**changes), encoder, Console(quiet=True))
+    return streaming.StreamingRun(options, settings(**changes), encoder, Console(quiet=True))
 
 
 def decisions(folder: Path) -> str:
@@ -349,4 +349,4 @@ def test_a_damaged_state_is_refused(data: Path) -> None:
 def test_settings_survive_the_state(data: Path) -> None:
     stop_after(data, "parts", 500)
     state = checkpoint.load(data.parent / "parts")
-    assert tasks.Settings(**state["settings"]) == dataclasses.replace(settings())
+    assert tasks.LearnSettings(**state["settings"]) == dataclasses.replace(settings())

@@ -68,8 +68,8 @@ def test_every_pass_agrees_with_the_one_in_memory(xp, loss, meaning, form, weigh
         passes.SlopeSquares(scalar, x),
         passes.Values(scalar, x),
         passes.Along(scalar, x, v),
-        passes.Curvature(scalar, x),
-        passes.CurvatureTimes(scalar, x, v),
+        passes.Hessian(scalar, x),
+        passes.HessianTimes(scalar, x, v),
     ]
     for work in works:
         ours, reference = summed(there.map(work)), summed(here.map(work))

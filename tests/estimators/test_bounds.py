@@ -26,7 +26,7 @@ from reticent.estimators import (
     parameters,
 )
 from reticent.estimators import bounds as module
-from reticent.estimators.bounds import Search
+from reticent.estimators.bounds import BoundsSearch
 from reticent.estimators.counts import ClassCounts, counted
 from reticent.noise import Source
 from reticent.privacy import (
@@ -49,14 +49,14 @@ BUDGETS = [
 def test_counts_move_by_what_is_stated(budget: Budget, monkeypatch: pytest.MonkeyPatch) -> None:
     """All counts of a search, before noise, for a table and each of many neighbours."""
     rng = np.random.default_rng(0)
-    search = Search.of(budget, 10**6, 3, rows=False)
+    search = BoundsSearch.of(budget, 10**6, 3, rows=False)
     seen: list[np.ndarray] = []
 
-    def honest(self: Search, counts: np.ndarray, scale: float, source: Source) -> np.ndarray:
+    def honest(self: BoundsSearch, counts: np.ndarray, scale: float, source: Source) -> np.ndarray:
         seen.append(counts.copy())
         return 1e9 * (counts > 0)  # the same intervals in both worlds: each stage given the last
 
-    monkeypatch.setattr(Search, "_noisy", honest)
+    monkeypatch.setattr(BoundsSearch, "_noisy", honest)
     X = rng.standard_normal((40, 3)) * 10.0 ** rng.integers(-3, 4, (40, 3))
     worst = 0.0
     for place in range(40):
@@ -81,7 +81,7 @@ def test_counts_move_by_what_is_stated(budget: Budget, monkeypatch: pytest.Monke
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
 def test_what_a_search_costs(budget: Budget) -> None:
     """From the printed scales and plain sensitivities, without the library's composition."""
-    search = Search.of(budget, 10**6, 5, rows=True)
+    search = BoundsSearch.of(budget, 10**6, 5, rows=True)
     total = 0.0
     for release in search.releases:
         scale = float(release.noise.split()[-1])
@@ -101,7 +101,7 @@ def test_what_a_search_costs(budget: Budget) -> None:
 
 
 def found(values: np.ndarray, epsilon: float = 8.0) -> tuple[float, float]:
-    search = Search.of(Budget(epsilon, 1e-6), len(values), 1)
+    search = BoundsSearch.of(Budget(epsilon, 1e-6), len(values), 1)
     columns = search.intervals(np.asarray(values, float)[:, None], None, Source(1))
     return float(columns.low[0]), float(columns.high[0])
 
@@ -210,7 +210,7 @@ def test_nothing_is_drawn_that_is_not_paid_for(monkeypatch: pytest.MonkeyPatch) 
     def never(*args: object) -> None:
         raise AssertionError("a histogram was made")
 
-    monkeypatch.setattr(Search, "_noisy", never)
+    monkeypatch.setattr(BoundsSearch, "_noisy", never)
     model = PrivateLinearRegression(1.0, feature_norm="private", label_bounds="private")
     with Ledger(Budget(0.5, 1e-6)) as ledger, pytest.raises(BudgetExceeded):
         model.fit(X, y)

@@ -42,7 +42,7 @@ class Pulled:
         reader = Reader(runners.encoder_of(asked), self.folder.keys)
         self.puller = sources.Puller(self.engine, lambda name: reader, [])
 
-    def pull(self, source: sources.Source) -> int:
+    def pull(self, source: sources.RecordSource) -> int:
         return self.puller.pull(sources.Described("one", "pulled", source))
 
     @property

@@ -62,10 +62,8 @@ def test_passes_against_numpy(holds, form, monkeypatch, tmp_path):
     np.testing.assert_allclose(summed(records.map(passes.SlopeSum(LOSS, x))), g, **near)
     np.testing.assert_allclose(summed(records.map(passes.Values(LOSS, x))), value, **near)
     np.testing.assert_allclose(summed(records.map(passes.Along(LOSS, x, v))), g @ v, **near)
-    np.testing.assert_allclose(summed(records.map(passes.Curvature(LOSS, x))), H, **near)
-    np.testing.assert_allclose(
-        summed(records.map(passes.CurvatureTimes(LOSS, x, v))), H @ v, **near
-    )
+    np.testing.assert_allclose(summed(records.map(passes.Hessian(LOSS, x))), H, **near)
+    np.testing.assert_allclose(summed(records.map(passes.HessianTimes(LOSS, x, v))), H @ v, **near)
     A = records.matrix()
     V, u = rounded_sums.unfolded(summed(records.meaning(Within(3, 7)).map(passes.Products())))
     A = A.toarray() if holds == "csr" else A

@@ -83,15 +83,15 @@ def test_nothing_outlives_an_end(tmp_path: Path) -> None:
 
 
 def test_an_outcome_reads_well_and_is_plain_data() -> None:
-    from reticent.vertical.flare.commands import Outcome
+    from reticent.vertical.flare.commands import RunOutcome
 
-    outcome = Outcome({"summary": "epsilon = 2", "weights": {"north": {"0": 0.25}, "west": {}}})
+    outcome = RunOutcome({"summary": "epsilon = 2", "weights": {"north": {"0": 0.25}, "west": {}}})
     assert str(outcome).splitlines()[0] == "epsilon = 2"
     assert "north: 0: +0.2500" in str(outcome)
     assert "west: none" in str(outcome)
     assert outcome.weights == {"north": {0: 0.25}, "west": {}}
     assert json.loads(json.dumps(outcome)) == dict(outcome)
-    assert repr(outcome) == "<Outcome of a run: 1 weights, 2 parties>"
+    assert repr(outcome) == "<RunOutcome: 1 weights, 2 parties>"
 
 
 def test_the_example_tables_come_with_the_package(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def mechanism(
     batch = None if batch is None else integer(batch, "batch", low=1)
     curve = as_curve(claim)
     chosen_on = min(max(4, round(share * runs)), runs - 1)
-    watch = Watch()
+    watch = RepeatWatch()
     with Progress(name, 2 * runs, progress) as bar:
         ahead = [
             np.concatenate(list(outputs_of(run, world, chosen_on, batch, watch, side, bar)))
@@ -197,7 +197,7 @@ def _choose(
     return result
 
 
-class Watch:
+class RepeatWatch:
     """Notices outputs of different calls that are the same, or differ by a constant only."""
 
     def __init__(self) -> None:
@@ -223,7 +223,7 @@ def outputs_of(
     world: Any,
     count: int,
     batch: int | None,
-    watch: Watch,
+    watch: RepeatWatch,
     side: str,
     bar: Progress,
 ) -> Iterator[NDArray[Any]]:

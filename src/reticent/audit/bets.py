@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from reticent.audit.attack import Watch, outputs_of, roc_of
+from reticent.audit.attack import RepeatWatch, outputs_of, roc_of
 from reticent.audit.bounds import cuts
 from reticent.audit.finding import Finding, as_curve, epsilon_of_part, part_of
 from reticent.audit.statistics import Statistic, candidates
@@ -299,7 +299,7 @@ def sequential(
     curve = as_curve(claim)
     if curve is None:
         raise ValueError("claim must be given, because bets are made against a claim; got None")
-    bets, watch, done = Bets(curve, delta), Watch(), 0
+    bets, watch, done = Bets(curve, delta), RepeatWatch(), 0
     past: list[NDArray[Any]] = [np.empty(0), np.empty(0)]
     chosen: Statistic | None = None
     scores: list[FloatArray] = [np.zeros(1), np.zeros(1)]

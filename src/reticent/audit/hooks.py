@@ -51,7 +51,7 @@ class Draw:
 
 
 @dataclass
-class Choice:
+class NoisyChoice:
     """One noisy selection: the scores and the scale that reached it, and the chosen index."""
 
     noise: str
@@ -65,7 +65,7 @@ class Tape:
     """Everything that was drawn, and all noisy vectors that were released, each in order."""
 
     draws: list[Draw] = field(default_factory=list)
-    choices: list[Choice] = field(default_factory=list)
+    choices: list[NoisyChoice] = field(default_factory=list)
     seen: list[FloatArray] = field(default_factory=list)
 
 
@@ -303,7 +303,7 @@ def _select(recorder: _Recorder, honest: Any) -> Any:
         place = len(recorder.tape.choices)
         if recorder.indices is not None and place < len(recorder.indices):
             index = int(recorder.indices[place])
-        recorder.tape.choices.append(Choice(noise, np.array(scores), float(scale), index))
+        recorder.tape.choices.append(NoisyChoice(noise, np.array(scores), float(scale), index))
         return index
 
     return choose

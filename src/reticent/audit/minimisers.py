@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from reticent.audit import densities
 from reticent.audit.hooks import Draw
 from reticent.audit.whitebox import Exact, least_fault
-from reticent.audit.whitebox_matching import Machine, Outcome, Pair, silent
+from reticent.audit.whitebox_matching import InputPair, Machine, Outcome, silent
 from reticent.checks import FloatArray
 from reticent.noise import Source
 from reticent.privacy import Curve, Guarantee
@@ -52,7 +52,7 @@ class _Noise:
 def minimiser(
     name: str,
     run: Callable[[Any, Source], Outcome],
-    pairs: Iterable[Pair],
+    pairs: Iterable[InputPair],
     *,
     plane: bool = False,
 ) -> Exact:
@@ -65,7 +65,7 @@ def minimiser(
     run : callable
         ``run(data, source)``; its output has one number for each linear term (several problems of one dimension), or
         with ``plane`` the two coordinates of one problem.
-    pairs : iterable of Pair
+    pairs : iterable of InputPair
         The neighbours to try.
     plane : bool
         Whether the two outputs are the coordinates of one problem, whose densities are integrated over the plane.
@@ -86,7 +86,7 @@ def minimiser(
     return replace(worst, pairs=tried)
 
 
-def _compare(name: str, run: Any, pair: Pair, plane: bool) -> Exact:
+def _compare(name: str, run: Any, pair: InputPair, plane: bool) -> Exact:
     machine = Machine(run, taps=False)
     with np.errstate(all="ignore"):
         base = machine.play(pair.data)
@@ -121,7 +121,7 @@ Law = tuple[FloatArray, FloatArray, FloatArray]
 
 
 def _laws(
-    machine: Machine, pair: Pair, draws: list[Draw], noise: _Noise, plane: bool
+    machine: Machine, pair: InputPair, draws: list[Draw], noise: _Noise, plane: bool
 ) -> list[Callable[[float], Law]]:
     """The law of the output in each world relative to the other, as functions of the divisor of the noise."""
     shapes = [draw.values.shape for draw in draws]
@@ -160,7 +160,7 @@ def _stick(law: Law, epsilon: float) -> float:
     return densities.stick(log_p, log_p - ratio, weights, epsilon)
 
 
-def _roles(machine: Machine, pair: Pair, base: Any) -> tuple[_Noise, str]:
+def _roles(machine: Machine, pair: InputPair, base: Any) -> tuple[_Noise, str]:
     """The draws that are linear terms; and a sentence if some are missing or shared, or if there is no final noise."""
     values = [draw.values for draw in base.tape.draws]
     if not values:

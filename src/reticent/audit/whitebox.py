@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from reticent.audit.finding import POWER, as_curve
-from reticent.audit.whitebox_matching import Loss, Machine, Pair, Start, silent
+from reticent.audit.whitebox_matching import InputPair, Machine, Separation, Start, silent
 from reticent.noise import Source
 from reticent.privacy import Curve, Guarantee
 
@@ -112,7 +112,7 @@ def least_fault(refuted: Callable[[float], bool]) -> float:
 
 
 def judge(
-    name: str, loss: Loss, claim: Guarantee | Curve | float, delta: float, how: str = ""
+    name: str, loss: Separation, claim: Guarantee | Curve | float, delta: float, how: str = ""
 ) -> Exact:
     """Compare a privacy loss with a claim."""
     curve = as_curve(claim)
@@ -127,7 +127,7 @@ def judge(
     return Exact(name, claimed, loss.curve.epsilon(delta), delta, share, holds, how, claim=curve)
 
 
-def _share(loss: Loss, claim: Curve, delta: float) -> float:
+def _share(loss: Separation, claim: Curve, delta: float) -> float:
     """The loss as a share of the claim: in mu or in pure epsilon where both have one, else in epsilon at delta."""
     found = loss.curve
     mine: float | None
@@ -141,7 +141,7 @@ def _share(loss: Loss, claim: Curve, delta: float) -> float:
     return mine / stated if stated > 0.0 else (math.inf if mine > 0.0 else 0.0)
 
 
-def fault_of(loss: Loss, claim: Curve, delta: float, share: float) -> float:
+def fault_of(loss: Separation, claim: Curve, delta: float, share: float) -> float:
     """The smallest divisor of the noise at which the draws of this loss would refute the claim."""
     if loss.leak or not 0.0 < share < math.inf:
         return 1.0 if share > 0.0 else math.inf
@@ -214,13 +214,19 @@ def white_box(
     False
     """
     return search(
-        run, [Pair(data, neighbour)], guarantee, delta=delta, taps=taps, name=name, normals=True
+        run,
+        [InputPair(data, neighbour)],
+        guarantee,
+        delta=delta,
+        taps=taps,
+        name=name,
+        normals=True,
     )
 
 
 def search(
     run: Callable[[Any, Source], Any],
-    pairs: Iterable[Pair],
+    pairs: Iterable[InputPair],
     claim: Guarantee | Curve | float | None = None,
     *,
     starts: Iterable[Start] = (silent,),
@@ -238,7 +244,7 @@ def search(
     run : callable
         ``run(data, source)`` runs the mechanism once, with all noise from ``source``, and returns what it publishes, or
         an :class:`Outcome`, which also states the guarantee.
-    pairs : iterable of Pair
+    pairs : iterable of InputPair
         The neighbours to try.
     claim : Guarantee, Curve or float, optional
         The claim for every pair; by default the guarantee that the outcome states.

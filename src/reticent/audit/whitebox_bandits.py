@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from reticent import bandit, sets
-from reticent.audit.whitebox_matching import Outcome, Pair
+from reticent.audit.whitebox_matching import InputPair, Outcome
 from reticent.audit.whitebox_records import (
     BOTH,
     HUGE,
@@ -60,15 +60,15 @@ def _answers(
     return run
 
 
-def _answering(neighbours: str, plays: int, first: int = 0) -> Iterator[Pair]:
+def _answering(neighbours: str, plays: int, first: int = 0) -> Iterator[InputPair]:
     """One person answers every play from the first on, far outside the range; all answers are blanked or replaced."""
     names = ["ann" if place >= first else f"{place}" for place in range(plays)]
     here = [(5.0 if name == "ann" else 0.0, name) for name in names]
     there = [(None if neighbours == "zero-out" else -5.0, name) for name in names[first:]]
-    yield Pair(here, [*here[:first], *there], f"all answers of a person from play {first} on")
+    yield InputPair(here, [*here[:first], *there], f"all answers of a person from play {first} on")
     if neighbours == "replace":
         late = [(0.0, "eve")] + [(-5.0, "bob")] * (plays - 1)
-        yield Pair(here, late, "replaced by a person who comes later")
+        yield InputPair(here, late, "replaced by a person who comes later")
 
 
 def bandits_of_persons() -> Iterator[Case]:
@@ -124,13 +124,13 @@ def _first(point: FloatArray) -> float:
     return float(point[0])
 
 
-def _values(neighbours: str, plays: int) -> Iterator[Pair]:
+def _values(neighbours: str, plays: int) -> Iterator[InputPair]:
     for place in (0, 1, plays // 2):
         for size in (1.0, 5.0, HUGE) if place == 0 else (5.0,):
             here: list[float | None] = [0.0] * plays
             there = list(here)
             here[place], there[place] = size, None if neighbours == "zero-out" else -size
-            yield Pair(here, there, f"value {place} is {size:g}")
+            yield InputPair(here, there, f"value {place} is {size:g}")
 
 
 def bandits() -> Iterator[Case]:

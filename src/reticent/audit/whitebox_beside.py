@@ -14,7 +14,7 @@ from scipy.special import log_ndtr, ndtr
 
 from reticent.audit import densities
 from reticent.audit.whitebox import Exact, least_fault
-from reticent.audit.whitebox_matching import Outcome, Pair
+from reticent.audit.whitebox_matching import InputPair, Outcome
 from reticent.audit.whitebox_records import (
     HUGE,
     TINY,
@@ -27,7 +27,7 @@ from reticent.estimators import (
     PrivateLinearRegression,
     PrivateSearchCV,
 )
-from reticent.estimators.bounds import Search, power
+from reticent.estimators.bounds import BoundsSearch, power
 from reticent.estimators.counts import ClassCounts, PredictorCounts, counted
 from reticent.estimators.curvature import Curvature
 from reticent.estimators.finding import First
@@ -44,7 +44,7 @@ from reticent.solve.blocks import Form, InMemory
 def releases(neighbours: str, delta: float) -> Iterator[Case]:
     """Everything that an estimator releases in addition to its fit, under one budget and one relation."""
     budget, noise = Budget(1.0, delta, neighbours), "gaussian" if delta else "laplace"
-    lines: dict[str, tuple[Run, Callable[[str], Iterator[Pair]]]] = {
+    lines: dict[str, tuple[Run, Callable[[str], Iterator[InputPair]]]] = {
         "private bounds": (_counted(budget), _places),
         "row norms behind scaling": (_scaled_norms(budget), _lengths),
         "sum of the labels": (_level(budget), _levels),
@@ -121,7 +121,7 @@ def best_of(neighbours: str) -> Exact:
 
 def _norms(budget: Budget) -> Run:
     """The last counts from which the norm of rows is found: 16 pieces."""
-    search = Search.of(budget, 10**6, 0, rows=True)
+    search = BoundsSearch.of(budget, 10**6, 0, rows=True)
 
     def run(data: Any, source: Source) -> Outcome:
         sizes, weights = data
@@ -132,7 +132,7 @@ def _norms(budget: Budget) -> Run:
     return run
 
 
-def _weighed(neighbours: str, rows: Any, another: Any, why: str, place: int = 0) -> Pair:
+def _weighed(neighbours: str, rows: Any, another: Any, why: str, place: int = 0) -> InputPair:
     """Records of weight 1, one of which loses its weight, or is replaced by another one."""
     other, weights = rows.copy(), np.ones(len(rows))
     null = weights.copy()
@@ -140,10 +140,10 @@ def _weighed(neighbours: str, rows: Any, another: Any, why: str, place: int = 0)
         null[place] = 0.0
     else:
         other[place] = another
-    return Pair((rows, weights), (other, null), why)
+    return InputPair((rows, weights), (other, null), why)
 
 
-def _norm_pairs(neighbours: str) -> Iterator[Pair]:
+def _norm_pairs(neighbours: str) -> Iterator[InputPair]:
     for size in (1.0, HUGE, 3.0):
         sizes = np.array([size, 0.7, 0.7, 0.7])
         yield _weighed(neighbours, sizes, 1e-9, f"a row of norm {size:g}")
@@ -158,13 +158,13 @@ def _squares(budget: Budget) -> Run:
     return run
 
 
-def _labels(neighbours: str) -> Iterator[Pair]:
+def _labels(neighbours: str) -> Iterator[InputPair]:
     """Labels lie within [-1, 1] here; a blanked record's is 0."""
     for label in (1.0, -1.0, 0.3):
         y = np.array([label, 0.5, 0.0])
         other = y.copy()
         other[0] = 0.0
-        yield Pair(y, other, f"a label {label:g} becomes 0")
+        yield InputPair(y, other, f"a label {label:g} becomes 0")
 
 
 def _curved(budget: Budget, cap: float) -> Run:
@@ -180,7 +180,7 @@ def _curved(budget: Budget, cap: float) -> Run:
     return run
 
 
-def _margins(neighbours: str) -> Iterator[Pair]:
+def _margins(neighbours: str) -> Iterator[InputPair]:
     """A record at each of several margins, too long or not, blanked or replaced by one at a right angle."""
     for margin in (0.0, 0.05, -0.1, -0.3, -0.5, -1.0, -40.0):
         for size in (1.0, 3.0, HUGE):
@@ -189,14 +189,14 @@ def _margins(neighbours: str) -> Iterator[Pair]:
             other = X.copy()
             other[0] = (0.0, 0.0) if neighbours == "zero-out" else (0.0, size)
             x = np.full(2, margin)
-            yield Pair(
+            yield InputPair(
                 (X, numbers, x), (other, numbers, x), f"a row of {size:g} at margin {margin:g}"
             )
 
 
 def _counted(budget: Budget, of_stream: bool = False) -> Run:
     """The last counts from which private bounds are found: two columns, 16 pieces each."""
-    search = Search.of(budget, 10**6, 2)
+    search = BoundsSearch.of(budget, 10**6, 2)
     if of_stream:
         search = First.of(budget, 2, True, False, None).searches[0]
 
@@ -217,7 +217,7 @@ _SEEN = np.unique(power(np.array([1.0, HUGE, TINY, -3.0, 0.0, 1e-9])))
 
 def _powers(budget: Budget) -> Run:
     """The first counts from which private bounds are found, of two columns."""
-    search = Search.of(budget, 10**6, 2)
+    search = BoundsSearch.of(budget, 10**6, 2)
 
     def run(data: Any, source: Source) -> Outcome:
         X, weights = data
@@ -227,7 +227,7 @@ def _powers(budget: Budget) -> Run:
     return run
 
 
-def _places(neighbours: str) -> Iterator[Pair]:
+def _places(neighbours: str) -> Iterator[InputPair]:
     """A record is counted once per column; a null record, of weight 0, is not counted."""
     for size in (1.0, HUGE, TINY, -3.0, 0.0):
         X = np.ones((4, 2))
@@ -299,7 +299,7 @@ def _spread(budget: Budget) -> Run:
     return run
 
 
-def _levels(neighbours: str) -> Iterator[Pair]:
+def _levels(neighbours: str) -> Iterator[InputPair]:
     for label in (2.0, -HUGE, TINY):
         yield _weighed(neighbours, np.array([label, 0.5, 0.0]), -label, f"a label {label:g}")
 
@@ -330,16 +330,16 @@ def _scores(budget: Budget) -> Run:
     return run
 
 
-def _answers(neighbours: str) -> Iterator[Pair]:
+def _answers(neighbours: str) -> Iterator[InputPair]:
     """A record that the model predicts as wrongly as possible, or correctly; blanked, its row and label are 0."""
     for label in (-1.0, -HUGE, 1.0):
         X, y = np.array([[1.0], [0.5], [0.0]]), np.array([label, 0.5, 0.0])
         other, labels = X.copy(), y.copy()
         other[0], labels[0] = (0.0, 0.0) if neighbours == "zero-out" else (1.0, 1.0)
-        yield Pair((X, y), (other, labels), f"a label {label:g} where 1 is predicted")
+        yield InputPair((X, y), (other, labels), f"a label {label:g} where 1 is predicted")
 
 
-def _lengths(neighbours: str) -> Iterator[Pair]:
+def _lengths(neighbours: str) -> Iterator[InputPair]:
     """Rows of norm at most 2; the worst pair for replacement is at the angle derived in docs/algorithms/scaling.md."""
     high, low = math.radians(75.0), math.radians(15.0)
     firsts = [(math.cos(high), math.sin(high)), (-1.0, 1.0), (HUGE, HUGE), (TINY, TINY), (1.0, 0.0)]
@@ -374,7 +374,7 @@ def _judged(budget: Budget) -> Run:
     return run
 
 
-def _predictors(neighbours: str) -> Iterator[Pair]:
+def _predictors(neighbours: str) -> Iterator[InputPair]:
     """A record inside the intervals and beyond, blanked, or replaced by one of the other class elsewhere."""
     for first in (0.0, 2.4, -1.6, HUGE, -HUGE, math.nan):
         z, numbers, weights = np.array([first, 0.1, 1.0]), np.array([1, 0, 1]), np.ones(3)
@@ -383,12 +383,12 @@ def _predictors(neighbours: str) -> Iterator[Pair]:
             null[0] = 0.0
         else:
             other[0], classes[0] = -1.1, 0
-        yield Pair(
+        yield InputPair(
             (z, numbers, weights), (other, classes, null), f"a record with predictor {first:g}"
         )
 
 
-def _classes(neighbours: str) -> Iterator[Pair]:
+def _classes(neighbours: str) -> Iterator[InputPair]:
     numbers = np.array([0, 1, 1, 2])
     for place, number in enumerate(numbers):
         why = f"the class of record {place}"

@@ -11,7 +11,7 @@ import numpy as np
 
 from reticent.audit import minimisers
 from reticent.audit.whitebox_beside import best_of, releases
-from reticent.audit.whitebox_matching import Outcome, Pair, pushed, silent
+from reticent.audit.whitebox_matching import InputPair, Outcome, pushed, silent
 from reticent.audit.whitebox_records import (
     BOTH,
     HUGE,
@@ -48,7 +48,7 @@ def _fitted(make: Callable[[], Any], *names: str) -> Run:
 
 
 def _minimiser(setting: str, make: Callable[[], Any], here: Any, there: Any) -> Case:
-    pair = Pair(here, there, "a record three times too long")
+    pair = InputPair(here, there, "a record three times too long")
     check = partial(minimisers.minimiser, setting, _fitted(make, "coef_"), [pair])
     return Case(setting, check)
 
@@ -163,7 +163,7 @@ def as_it_comes(neighbours: str, **more: Any) -> Run:
     return run
 
 
-def whole_tables(neighbours: str, mine: list[int], ids: Any) -> Iterator[Pair]:
+def whole_tables(neighbours: str, mine: list[int], ids: Any) -> Iterator[InputPair]:
     """Two thousand records, enough for scaling; those of one person are blanked, or replaced by others."""
     rng = np.random.default_rng(0)
     table = rng.uniform(-1.0, 1.0, size=(2000, 2)) / np.sqrt(2.0)
@@ -178,26 +178,28 @@ def whole_tables(neighbours: str, mine: list[int], ids: Any) -> Iterator[Pair]:
             Y, marks = X.copy(), y.copy()
             Y[mine], marks[mine] = row, mark
             why = f"({size:g}, 0), {label:g} becomes {tuple(row)}, {mark:g}"
-            yield Pair((X, y, ids), (Y, marks, ids), why)
+            yield InputPair((X, y, ids), (Y, marks, ids), why)
     if ids is not None:
         # the number of a person's records is private
         kept = np.delete(np.arange(len(X)), mine[1:])
-        yield Pair((X, y, ids), (Y[kept], marks[kept], ids[kept]), f"{why}, and only one record")
+        yield InputPair(
+            (X, y, ids), (Y[kept], marks[kept], ids[kept]), f"{why}, and only one record"
+        )
 
 
-def _moments(neighbours: str, rows: int) -> Iterator[Pair]:
+def _moments(neighbours: str, rows: int) -> Iterator[InputPair]:
     """Records of the scaler: each adds its entries, scaled to [-1, 1], and their squares; a blanked one adds 0."""
     for size in (2.0, 50.0, HUGE, TINY, 1.0, 0.7):
         for other in (0.0,) if neighbours == "zero-out" else (-size, 0.0, 2.0):
             X, Y = np.zeros((rows, 2)), np.zeros((rows, 2))
             X[0], Y[0] = size, other
-            yield Pair((X,), (Y,), f"a record of {size:g} becomes {other:g}")
+            yield InputPair((X,), (Y,), f"a record of {size:g} becomes {other:g}")
 
 
-def _steps(neighbours: str, label: float) -> Iterator[Pair]:
+def _steps(neighbours: str, label: float) -> Iterator[InputPair]:
     for here, there, _, why in (*tables(neighbours, 3, 2), *wrong(neighbours, 3)):
         y = np.full(len(here), label)
-        yield Pair((here, y), (there, y), why)
+        yield InputPair((here, y), (there, y), why)
 
 
 def _online(neighbours: str) -> Iterator[Case]:

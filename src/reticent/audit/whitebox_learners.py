@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from reticent import losses, online, sets
-from reticent.audit.whitebox_matching import Outcome, Pair, pushed
+from reticent.audit.whitebox_matching import InputPair, Outcome, pushed
 from reticent.audit.whitebox_records import (
     BOTH,
     FAR,
@@ -46,31 +46,31 @@ def _learner(make: Callable[[], online.OnlineLearner], compiled: bool = True) ->
 
 def _stream(
     neighbours: str, here: FloatArray, there: FloatArray, place: int, why: str, y: Any = None
-) -> Pair:
+) -> InputPair:
     """Streams of records in which a blanked record is a gap."""
     present = np.ones(len(here), dtype=bool)
     missing = present.copy()
     missing[place] = neighbours != "zero-out"
-    return Pair((here, y, present), (there, y, missing), why)
+    return InputPair((here, y, present), (there, y, missing), why)
 
 
-def _streams(neighbours: str, rows: int, dim: int) -> Iterator[Pair]:
+def _streams(neighbours: str, rows: int, dim: int) -> Iterator[InputPair]:
     for found in tables(neighbours, rows, dim):
         yield _stream(neighbours, *found)
 
 
-def _moving(neighbours: str, window: int, dim: int) -> Iterator[Pair]:
+def _moving(neighbours: str, window: int, dim: int) -> Iterator[InputPair]:
     for place in (0, window, window + 1):
         for found in [*tables(neighbours, place + window, dim, (place,))][1:8:3]:
             yield _stream(neighbours, *found)
 
 
-def _wrong(neighbours: str, rows: int) -> Iterator[Pair]:
+def _wrong(neighbours: str, rows: int) -> Iterator[InputPair]:
     for found in wrong(neighbours, rows):
         yield _stream(neighbours, *found, y=np.ones(rows))
 
 
-def _squares(neighbours: str, rows: int) -> Iterator[Pair]:
+def _squares(neighbours: str, rows: int) -> Iterator[InputPair]:
     """Records with labels at and beyond the bounds, for squared losses in one dimension."""
     present = np.ones(rows, dtype=bool)
     for place in (0, rows - 1):
@@ -83,7 +83,7 @@ def _squares(neighbours: str, rows: int) -> Iterator[Pair]:
             else:
                 other[place], labels[place] = size, -label
             words = f"row {place} is {size:g} with label {label:g}"
-            yield Pair((X, y, present), (other, labels, missing), words)
+            yield InputPair((X, y, present), (other, labels, missing), words)
 
 
 class _Towards(online.Rule):
@@ -99,13 +99,13 @@ class _Towards(online.Rule):
         return np.asarray(self._center - 0.1 * moment.total)
 
 
-class _Plain(sets.Simplex):
+class _PlainSimplex(sets.Simplex):
     """A simplex as a user would write it: without a kernel."""
 
     kernel = None  # type: ignore[assignment]
 
 
-def _costs(neighbours: str, rows: int, dim: int) -> Iterator[Pair]:
+def _costs(neighbours: str, rows: int, dim: int) -> Iterator[InputPair]:
     """Costs at the corners of the unit cube and beyond, blanked or turned into the opposite corner."""
     for place in (0, rows - 1):
         for high, low in ((1.0, 0.0), (7.0, -7.0), (HUGE, -HUGE), (TINY, 0.0)):
@@ -190,7 +190,7 @@ def learners() -> Iterator[Case]:
         yield case(
             f"FollowTheApproximateLeader, local-linear, {neighbours}",
             _learner(partial(
-                online.FollowTheApproximateLeader, _Plain(3), strong, step="local-linear",
+                online.FollowTheApproximateLeader, _PlainSimplex(3), strong, step="local-linear",
                 budget=budget, horizon=4,
             ), compiled=False),
             partial(_streams, neighbours, 4, 3),
@@ -267,7 +267,7 @@ def _people(
     rule: Participation,
     labels: tuple[float, float] | None = None,
     first: int = 0,
-) -> Iterator[Pair]:
+) -> Iterator[InputPair]:
     """One person with the same record at every step from the first on, blanked, or replaced by another person's."""
     ids, steps = np.arange(100, 100 + rows), np.arange(rows)
     everyone = np.ones(rows, dtype=bool)
@@ -280,11 +280,11 @@ def _people(
     here = stream(record, 0, 7, first)
     if neighbours == "zero-out":
         gone = (*here[:3], steps < first)
-        yield Pair(here, gone, f"all records of a person blanked, {rule}")
+        yield InputPair(here, gone, f"all records of a person blanked, {rule}")
         return
-    yield Pair(here, stream(other, 1, 7, first), f"all records of a person replaced, {rule}")
+    yield InputPair(here, stream(other, 1, 7, first), f"all records of a person replaced, {rule}")
     late = stream(other, 1, 8, first + 1)
-    yield Pair(here, late, f"replaced by a person who comes later, {rule}")
+    yield InputPair(here, late, f"replaced by a person who comes later, {rule}")
 
 
 def _sparse_of_persons(make: Callable[[], online.SparseLeader]) -> Run:

@@ -20,7 +20,7 @@ from scipy.linalg import block_diag, qr
 from scipy.optimize import linprog
 
 from reticent.audit import densities
-from reticent.audit.hooks import Choice, Draw, Tape, listening
+from reticent.audit.hooks import Draw, NoisyChoice, Tape, listening
 from reticent.checks import FloatArray
 from reticent.noise import Source
 from reticent.privacy import BoundedRange, Curve, Gaussian, Guarantee, Pure, compose
@@ -44,7 +44,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Pair:
+class InputPair:
     """Two neighbouring inputs, and a few words that say what is extreme about them."""
 
     data: Any
@@ -53,7 +53,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Loss:
+class Separation:
     """What separates two worlds whose outputs are the same: how far each draw moves, and the selections."""
 
     mu: float
@@ -71,7 +71,7 @@ class Loss:
             parts.append((Pure(self.pure), 1))
         return compose(parts) if parts else Pure(0.0)
 
-    def with_noise_divided_by(self, factor: float) -> Loss:
+    def with_noise_divided_by(self, factor: float) -> Separation:
         """The loss of the same moves with less noise: the logarithm of every ratio grows in proportion."""
         choices = tuple(
             type(curve)(factor * curve.value) for curve in self.choices if isinstance(curve, Pure)
@@ -143,7 +143,7 @@ class Machine:
         data: Any,
         start: Start = silent,
         values: list[FloatArray] | None = None,
-        choices: list[Choice] | None = None,
+        choices: list[NoisyChoice] | None = None,
     ) -> _Played:
         """Run the mechanism on the data, once or several times, with the given noise."""
         parts = [self._once(data, start, values, choices, k) for k in range(self._repeats)]
@@ -158,7 +158,7 @@ class Machine:
         data: Any,
         start: Start,
         values: list[FloatArray] | None,
-        choices: list[Choice] | None,
+        choices: list[NoisyChoice] | None,
         repeat: int,
     ) -> _Played:
         rng = np.random.default_rng(repeat)
@@ -177,21 +177,23 @@ class Machine:
         seen = _flat(tape.seen) if self._taps and tape.seen else output
         return _Played(tape, seen, output, stated)
 
-    def compare(self, pair: Pair, start: Start = silent) -> tuple[Loss, Guarantee | Curve | None]:
+    def compare(
+        self, pair: InputPair, start: Start = silent
+    ) -> tuple[Separation, Guarantee | Curve | None]:
         """The privacy loss between the two worlds of a pair, and the guarantee that the run states, if any."""
         here = self.play(pair.data, start)
         values = [draw.values for draw in here.tape.draws]
         there = self.play(pair.neighbour, start, values, here.tape.choices)
         leak = _structure(here, there)
         if leak:
-            return Loss(math.inf, math.inf, (), leak), here.guarantee
+            return Separation(math.inf, math.inf, (), leak), here.guarantee
         moved, there, leak = self._match(pair, start, here, there, values)
         choices = tuple(
             _choice(a, b) for a, b in zip(here.tape.choices, there.tape.choices, strict=True)
         )
         if leak:
-            return Loss(math.inf, math.inf, choices, leak), here.guarantee
-        loss = Loss(0.0, 0.0, choices)
+            return Separation(math.inf, math.inf, choices, leak), here.guarantee
+        loss = Separation(0.0, 0.0, choices)
         square, pure = 0.0, 0.0
         for draw, old, new in zip(here.tape.draws, values, moved, strict=True):
             units = (new - old) / draw.scales[:, None]
@@ -257,7 +259,7 @@ class Machine:
         return float(answer.fun) if answer.success else None
 
     def _match(
-        self, pair: Pair, start: Start, here: _Played, there: _Played, values: list[FloatArray]
+        self, pair: InputPair, start: Start, here: _Played, there: _Played, values: list[FloatArray]
     ) -> tuple[list[FloatArray], _Played, str]:
         """Noise with which the other world produces the same output; else a sentence that says why there is none."""
         gap = here.transcript - there.transcript
@@ -296,7 +298,7 @@ class Machine:
 
     def same_bits(
         self,
-        pair: Pair,
+        pair: InputPair,
         start: Start,
         here: _Played,
         values: list[FloatArray],
@@ -438,7 +440,7 @@ def _rest(here: _Played, there: _Played) -> str:
     return ""
 
 
-def _choice(here: Choice, there: Choice) -> Curve:
+def _choice(here: NoisyChoice, there: NoisyChoice) -> Curve:
     """The privacy loss of one selection; for Gumbel noise, the range of its log-ratios."""
     if here.noise == "gumbel":
         shift = (here.scores - there.scores) / here.scale

@@ -16,7 +16,7 @@ import numpy as np
 from reticent import erm, losses, sets
 from reticent.audit import minimisers
 from reticent.audit.whitebox_estimators import as_it_comes, whole_tables
-from reticent.audit.whitebox_matching import Outcome, Pair
+from reticent.audit.whitebox_matching import InputPair, Outcome
 from reticent.audit.whitebox_records import BOTH, FAR, HUGE, Case, FloatArray, Run, case
 from reticent.estimators import PrivateLinearRegression, PrivateLogisticRegression
 from reticent.noise import Source
@@ -27,7 +27,7 @@ _MINE = _IDS == 7
 _RULES: dict[str, int | None] = {"1/m each": None, "the first two": 2}
 
 
-def _tables(neighbours: str, dim: int, labels: tuple[float, float]) -> Iterator[Pair]:
+def _tables(neighbours: str, dim: int, labels: tuple[float, float]) -> Iterator[InputPair]:
     """The person's rows are beyond every bound: all of them and equal, only the last one, or only the first one."""
     mine, theirs = labels
     first = np.flatnonzero(_MINE)
@@ -44,10 +44,10 @@ def _tables(neighbours: str, dim: int, labels: tuple[float, float]) -> Iterator[
             if neighbours == "zero-out":
                 marks[_MINE] = theirs
             why = f"{words} of a person, {size:g} long"
-            yield Pair((X, y, _IDS), (other, marks, _IDS), why)
+            yield InputPair((X, y, _IDS), (other, marks, _IDS), why)
             one = np.ones(len(_IDS), bool)
             one[first[1:]] = False
-            yield Pair(
+            yield InputPair(
                 (X, y, _IDS), (other[one], marks[one], _IDS[one]), f"{why}, who then has one record"
             )
 

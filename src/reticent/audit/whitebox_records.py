@@ -16,7 +16,7 @@ import numpy as np
 
 from reticent import erm
 from reticent.audit.whitebox import Exact, search
-from reticent.audit.whitebox_matching import Outcome, Pair, Start, silent
+from reticent.audit.whitebox_matching import InputPair, Outcome, Start, silent
 from reticent.checks import FloatArray
 from reticent.noise import Source
 
@@ -40,7 +40,7 @@ class Case:
 def case(
     setting: str,
     run: Run,
-    pairs: Callable[[], Iterable[Pair]],
+    pairs: Callable[[], Iterable[InputPair]],
     *,
     starts: Iterable[Start] = (silent,),
     quick: bool = True,
@@ -108,14 +108,14 @@ def tables(
     yield here, there, where[0], f"all rows the same, one {other}"
 
 
-def labelled(neighbours: str, rows: int, dim: int, label: float = 1.0) -> Iterator[Pair]:
+def labelled(neighbours: str, rows: int, dim: int, label: float = 1.0) -> Iterator[InputPair]:
     """Tables whose labels are all the same."""
     for here, there, _, why in tables(neighbours, rows, dim):
         y = np.full(rows, label)
-        yield Pair((here, y), (there, y), why)
+        yield InputPair((here, y), (there, y), why)
 
 
-def products(neighbours: str, rows: int) -> Iterator[Pair]:
+def products(neighbours: str, rows: int) -> Iterator[InputPair]:
     """For squared losses: labels at and beyond the bounds, and under replacement the worst angle."""
     for X, other, place, why in tables(neighbours, rows, 2):
         for label in (7.0, HUGE):
@@ -123,7 +123,7 @@ def products(neighbours: str, rows: int) -> Iterator[Pair]:
             y[place] = label
             if neighbours == "replace":
                 labels[place] = -label
-            yield Pair((X, y), (other, labels), f"{why}, label {label:g}")
+            yield InputPair((X, y), (other, labels), f"{why}, label {label:g}")
     if neighbours == "zero-out":
         return
     for cosine in np.linspace(-1.0, 1.0, 41):
@@ -131,7 +131,7 @@ def products(neighbours: str, rows: int) -> Iterator[Pair]:
         X[0], other[0] = (3.0, 0.0), (3.0 * cosine, 3.0 * math.sqrt(1.0 - cosine**2))
         y, labels = np.zeros(rows), np.zeros(rows)
         y[0], labels[0] = 1.0, -1.0
-        yield Pair((X, y), (other, labels), f"two records with a cosine of {cosine:.2g}")
+        yield InputPair((X, y), (other, labels), f"two records with a cosine of {cosine:.2g}")
 
 
 def wrong(neighbours: str, rows: int) -> Iterator[tuple[FloatArray, FloatArray, int, str]]:

@@ -21,7 +21,7 @@ import numpy as np
 from reticent import bandit, losses, online, sets, sums
 from reticent.audit.hooks import listening
 from reticent.audit.whitebox import Exact
-from reticent.audit.whitebox_matching import Outcome, Pair, pushed
+from reticent.audit.whitebox_matching import InputPair, Outcome, pushed
 from reticent.audit.whitebox_records import FAR, Case, Run, case, tables, wrong
 from reticent.estimators import OnlineLogisticRegression
 from reticent.noise import Source, release
@@ -72,23 +72,23 @@ def _learn(model: Any, row: Any) -> Any:
     return [model.coef_, model.intercept_]
 
 
-def _rows(neighbours: str = "zero-out") -> Iterator[Pair]:
+def _rows(neighbours: str = "zero-out") -> Iterator[InputPair]:
     for place in (0, 2, 3):
         for here, there, _, why in list(tables(neighbours, _ROWS, _DIM, (place,)))[1::8]:
-            yield Pair(here, there, why)
+            yield InputPair(here, there, why)
 
 
-def _values() -> Iterator[Pair]:
+def _values() -> Iterator[InputPair]:
     for place in (0, 2):
         here: list[float | None] = [0.0] * _ROWS
         there = list(here)
         here[place], there[place] = 5.0, None
-        yield Pair(here, there, f"value {place} is 5")
+        yield InputPair(here, there, f"value {place} is 5")
 
 
-def _wrong() -> Iterator[Pair]:
+def _wrong() -> Iterator[InputPair]:
     for here, there, _, why in wrong("zero-out", 4):
-        yield Pair(here, there, why)
+        yield InputPair(here, there, why)
 
 
 def restarts() -> Iterator[Case]:

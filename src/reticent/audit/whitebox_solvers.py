@@ -12,9 +12,9 @@ from scipy.special import logsumexp
 
 from reticent import erm, losses, sets
 from reticent.audit import densities, minimisers
-from reticent.audit.hooks import Choice, listening
+from reticent.audit.hooks import NoisyChoice, listening
 from reticent.audit.whitebox import Exact, least_fault
-from reticent.audit.whitebox_matching import Outcome, Pair, pushed, silent
+from reticent.audit.whitebox_matching import InputPair, Outcome, pushed, silent
 from reticent.audit.whitebox_records import (
     BOTH,
     FAR,
@@ -52,7 +52,7 @@ def _boosted(budget: Budget, data: Any, source: Source) -> Outcome:
     return Outcome(np.array(seen), found.guarantee)
 
 
-def _opposite(neighbours: str, rows: int) -> Iterator[Pair]:
+def _opposite(neighbours: str, rows: int) -> Iterator[InputPair]:
     """One record with its label at the bound or beyond, blanked or with the opposite label."""
     for size, label in ((1.0, 1.0), (3.0, 7.0), (HUGE, HUGE), (-1.0, 1.0), (1.0, 0.0)):
         X, y = np.zeros((rows, 1)), np.zeros(rows)
@@ -60,7 +60,7 @@ def _opposite(neighbours: str, rows: int) -> Iterator[Pair]:
         other, labels = np.zeros((rows, 1)), np.zeros(rows)
         if neighbours == "replace":
             other[0], labels[0] = size, -label
-        yield Pair((X, y), (other, labels), f"a record {size:g} with label {label:g}")
+        yield InputPair((X, y), (other, labels), f"a record {size:g} with label {label:g}")
 
 
 def solvers() -> Iterator[Case]:
@@ -175,11 +175,11 @@ def solvers() -> Iterator[Case]:
         )
 
 
-def _weighted(neighbours: str, rows: int, dim: int) -> Iterator[Pair]:
+def _weighted(neighbours: str, rows: int, dim: int) -> Iterator[InputPair]:
     for X, other, place, why in tables(neighbours, rows, dim):
         weights, y = np.ones(rows), np.ones(rows)
         weights[place] = 1e6
-        yield Pair((X, y, weights), (other, y, weights), f"{why}, weight 1e6")
+        yield InputPair((X, y, weights), (other, y, weights), f"{why}, weight 1e6")
 
 
 def _sampling(neighbours: str) -> Exact:
@@ -243,13 +243,13 @@ def _sampling(neighbours: str) -> Exact:
 # Objective perturbation -------------------------------------------------------------------------
 
 
-def _alone(neighbours: str, dim: int = 1) -> list[Pair]:
+def _alone(neighbours: str, dim: int = 1) -> list[InputPair]:
     """A table of one record beyond the bound and a null record, and the table with it blanked or reversed."""
     X, y = np.zeros((2, dim)), np.ones(2)
     X[0, 0] = 3.0
     other = X.copy()
     other[0], words = instead(X[0], neighbours)
-    return [Pair((X, y), (other, y), f"a record three times too long, {words}")]
+    return [InputPair((X, y), (other, y), f"a record three times too long, {words}")]
 
 
 def perturbed() -> Iterator[Case]:
@@ -297,7 +297,7 @@ def perturbed() -> Iterator[Case]:
                 minimisers.minimiser,
                 "two problems",
                 fit(partial(solve, budget=budget, regularizer=100.0)),
-                [Pair((one, labels), (none, labels), "a record three times too long")],
+                [InputPair((one, labels), (none, labels), "a record three times too long")],
             ),
         )
     heavy = partial(solve, budget=blank, regularizer=100.0, weight_bound=2.0)
@@ -324,7 +324,7 @@ def _selection(noise: str, budget: Budget, monotone: bool) -> Exact:
     sensitivity = 2.0
     given: dict[str, Any] = {"sensitivity": sensitivity, "budget": budget, "monotone": monotone}
 
-    def choose(scores: FloatArray) -> tuple[Choice, Guarantee]:
+    def choose(scores: FloatArray) -> tuple[NoisyChoice, Guarantee]:
         with listening() as tape:
             if noise == "gumbel":
                 chosen = exponential_mechanism(scores, **given)
@@ -332,11 +332,13 @@ def _selection(noise: str, budget: Budget, monotone: bool) -> Exact:
                 chosen = report_noisy_max(scores, noise=noise, **given)
         return tape.choices[0], chosen.guarantee
 
-    def epsilon(here: Choice, there: Choice, delta: float, divided_by: float = 1.0) -> float:
+    def epsilon(
+        here: NoisyChoice, there: NoisyChoice, delta: float, divided_by: float = 1.0
+    ) -> float:
         p, q = (densities.law(c.noise, c.scores, c.scale / divided_by) for c in (here, there))
         return max(_epsilon(p, q, delta), _epsilon(q, p, delta))
 
-    def found() -> Iterator[tuple[Exact, Choice, Choice]]:
+    def found() -> Iterator[tuple[Exact, NoisyChoice, NoisyChoice]]:
         for behind in (0.0, 3.0, 20.0, 100.0):
             for count in (2, 3, 8):
                 here = np.zeros(count)

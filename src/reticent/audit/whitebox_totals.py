@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from reticent import sums
-from reticent.audit.whitebox_matching import Outcome, Pair
+from reticent.audit.whitebox_matching import InputPair, Outcome
 from reticent.audit.whitebox_records import (
     BOTH,
     Case,
@@ -41,23 +41,23 @@ def _total(
     return run
 
 
-def _plain(neighbours: str, rows: int, dim: int) -> Iterator[Pair]:
+def _plain(neighbours: str, rows: int, dim: int) -> Iterator[InputPair]:
     for here, there, _, why in tables(neighbours, rows, dim, range(0, rows, 2)):
-        yield Pair(here, there, why)
+        yield InputPair(here, there, why)
 
 
-def _windows(neighbours: str, window: int, dim: int) -> Iterator[Pair]:
+def _windows(neighbours: str, window: int, dim: int) -> Iterator[InputPair]:
     for place in (0, window - 1, window, window + 1):
         made = list(tables(neighbours, place + window, dim, (place,)))
         for here, there, _, why in made if place == 0 else made[1:2]:
-            yield Pair(here, there, why)
+            yield InputPair(here, there, why)
 
 
-def _epochs(rows: int, places: Iterable[int]) -> Iterator[Pair]:
+def _epochs(rows: int, places: Iterable[int]) -> Iterator[InputPair]:
     for place in places:
         here, there = np.zeros((rows, 1)), np.zeros((rows, 1))
         here[place] = 3.0
-        yield Pair(here, there, f"row {place} three times too long, blanked")
+        yield InputPair(here, there, f"row {place} three times too long, blanked")
 
 
 def _total_of_persons(make: Callable[[], sums.RunningTotal], age: int | None = None) -> Run:
@@ -86,20 +86,22 @@ def _on_demand_of_persons(mechanism: sums.CorrelatedMechanism) -> Run:
     return run
 
 
-def _persons(neighbours: str, rows: int, rule: Participation, first: int = 0) -> Iterator[Pair]:
+def _persons(
+    neighbours: str, rows: int, rule: Participation, first: int = 0
+) -> Iterator[InputPair]:
     """One person with records at every step from the first on, all of them too long; only few of them may count."""
     ids = np.arange(100, 100 + rows)
     here, none = np.zeros((rows, 1)), np.zeros((rows, 1))
     here[first:] = 3.0
     mine = np.where(np.arange(rows) >= first, 7, ids)
     if neighbours == "zero-out":
-        yield Pair((here, mine), (none, mine), f"all records of a person blanked, {rule}")
+        yield InputPair((here, mine), (none, mine), f"all records of a person blanked, {rule}")
         return
-    yield Pair((here, mine), (-here, mine), f"all records of a person replaced, {rule}")
+    yield InputPair((here, mine), (-here, mine), f"all records of a person replaced, {rule}")
     late = np.zeros((rows, 1))
     late[first + 1 :] = -3.0
     other = np.where(np.arange(rows) > first, 8, ids)
-    yield Pair((here, mine), (late, other), f"replaced by a person who comes later, {rule}")
+    yield InputPair((here, mine), (late, other), f"replaced by a person who comes later, {rule}")
 
 
 def totals_of_persons() -> Iterator[Case]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from reticent import vertical
-from reticent.audit.whitebox_matching import Outcome, Pair
+from reticent.audit.whitebox_matching import InputPair, Outcome
 from reticent.audit.whitebox_records import (
     BOTH,
     HUGE,
@@ -74,7 +74,7 @@ def _told(plan: vertical.Plan, terms: Terms) -> Run:
     return run
 
 
-def _rows(neighbours: str, rows: int, places: Iterable[int] = (0,)) -> Iterator[Pair]:
+def _rows(neighbours: str, rows: int, places: Iterable[int] = (0,)) -> Iterator[InputPair]:
     for place in places:
         for size in (1.0, 3.0, HUGE, TINY):
             X, y = np.zeros((rows, 2)), np.zeros(rows)
@@ -84,7 +84,7 @@ def _rows(neighbours: str, rows: int, places: Iterable[int] = (0,)) -> Iterator[
             other[place] = 0.0
             if neighbours == "replace":
                 other[place], labels[place] = -X[place], -y[place]
-            yield Pair((X, y), (other, labels), f"row {place} holds {size:g}")
+            yield InputPair((X, y), (other, labels), f"row {place} holds {size:g}")
 
 
 def columns() -> Iterator[Case]:

@@ -28,7 +28,7 @@ from reticent.bandit import kernels, plan, playing, totals
 from reticent.bandit.centring import Centring
 from reticent.bandit.mirror import KNOWN, Mirror
 from reticent.bandit.rounds import Rounds
-from reticent.bandit.tickets import Desk, Ticket, issue
+from reticent.bandit.tickets import OpenTickets, Ticket, issue
 from reticent.checks import FloatArray
 from reticent.privacy import (
     Budget,
@@ -68,7 +68,7 @@ class Bandit(Twins, Rounds):
     def _begin(self) -> None:
         super()._begin()
         self._lease = Lease()
-        self._desk = Desk(self.patience)
+        self._tickets = OpenTickets(self.patience)
         self.clipped = 0
         self._asked = self._answered = self._moves = 0
         self._waiting = False
@@ -124,8 +124,8 @@ class Bandit(Twins, Rounds):
     def _shelve(self) -> None:
         """Set the newest ticket aside if it is still open."""
         if self._waiting:
-            self._desk.keep(self._asked, self._direction, self._factor)
-            self._desk.forget(self._asked + 1)
+            self._tickets.keep(self._asked, self._direction, self._factor)
+            self._tickets.forget(self._asked + 1)
             self._waiting = False
 
     def tell(
@@ -153,7 +153,7 @@ class Bandit(Twins, Rounds):
             persons, whose = self._persons, None
             if persons is None:
                 refuse_ids(None, person)
-            elif value is not None and (number in self._desk or self._is_newest(number)):
+            elif value is not None and (number in self._tickets or self._is_newest(number)):
                 whose = persons.digests([person])
                 persons.check_room(whose, self._total.steps + 1)
             # The ticket is closed before its value is taken, so that the same record cannot count twice if
@@ -161,9 +161,9 @@ class Bandit(Twins, Rounds):
             if self._is_newest(number):
                 direction, factor = self._direction, self._factor
                 self._waiting = False
-            elif number in self._desk:
-                direction, factor = self._desk.get(number)
-                self._desk.close(number)
+            elif number in self._tickets:
+                direction, factor = self._tickets.get(number)
+                self._tickets.close(number)
             else:
                 raise ValueError(self._no_ticket(number))
             self._moves += 1
@@ -259,7 +259,7 @@ class Bandit(Twins, Rounds):
     @property
     def outstanding(self) -> int:
         """Number of open tickets. A diagnostic: it reads private data."""
-        return len(self._desk) + self._waiting
+        return len(self._tickets) + self._waiting
 
     @property
     def smoothing(self) -> float:
@@ -297,7 +297,7 @@ class Bandit(Twins, Rounds):
                 "round": [self._epoch, self._round, self._in_round, self._sums_in_total],
                 "counts": [self._asked, self._answered, self.clipped],
                 "waiting": waiting,
-                "tickets": self._desk.state(),
+                "tickets": self._tickets.state(),
                 "point": self._point.copy(),
                 "gradients": self._sum_of_gradients.copy(),
                 "last": self._last.copy(),
@@ -354,7 +354,7 @@ class Bandit(Twins, Rounds):
         self._waiting = state["waiting"] is not None
         if self._waiting:
             self._direction, self._factor = state["waiting"]
-        self._desk.restore(state["tickets"])
+        self._tickets.restore(state["tickets"])
         self._point = state["point"].copy()
         self._sum_of_gradients, self._last = state["gradients"].copy(), state["last"].copy()
         self._total = totals.restore(state["total"])

@@ -60,7 +60,7 @@ def issue(point: FloatArray, number: int) -> Ticket:
     return ticket
 
 
-class Desk:
+class OpenTickets:
     """Open tickets other than the newest, each with its direction and the scale of its estimate."""
 
     def __init__(self, patience: int) -> None:

@@ -51,11 +51,11 @@ def _of_model(model: Model) -> tuple[Question, Answer | None]:
     )
     if not how["online"]:
         return dataclasses.replace(question, algorithm=how.get("solver", "offline")), None
-    names = {field.name for field in dataclasses.fields(tasks.Settings)}
+    names = {field.name for field in dataclasses.fields(tasks.LearnSettings)}
     kept = {name: value for name, value in how.items() if name in names}
     if kept.get("fade") is not None:  # the file holds pairs, but the option is text
         kept["fade"] = ",".join(f"{age}:{epsilon}" for age, epsilon in kept["fade"])
-    settings = tasks.Settings(**kept | {"task": model.task, "seed": 0})
+    settings = tasks.LearnSettings(**kept | {"task": model.task, "seed": 0})
     encoder = model.encoder
     estimator = tasks.build(
         dataclasses.replace(settings, horizon=settings.horizon or None), encoder

@@ -18,7 +18,7 @@ from reticent.cli import checkpoint, tasks
 from reticent.cli.console import Console, Rate, table
 from reticent.cli.errors import Refused
 from reticent.cli.options import Bad, LearnOptions, word
-from reticent.cli.streaming import DECISIONS, Run
+from reticent.cli.streaming import DECISIONS, StreamingRun
 from reticent.state.runs import RunFile, resumable
 from reticent.tables import (
     Encoded,
@@ -90,7 +90,7 @@ def _begin(options: LearnOptions, encoder: Encoder, console: Console) -> int:
                 f"{settings.window // every:,} whole decisions at --every {every:,}"
             )
         with console.starting():
-            run = Run(replace(options, every=every), settings, encoder, console)
+            run = StreamingRun(replace(options, every=every), settings, encoder, console)
         return _follow(run, size)
 
 
@@ -163,7 +163,7 @@ def _stream_size(options: LearnOptions, console: Console) -> tuple[int | None, i
 
 def _settings(
     options: LearnOptions, encoder: Encoder, task: str, online: bool, console: Console
-) -> tuple[tasks.Settings, int | None]:
+) -> tuple[tasks.LearnSettings, int | None]:
     if options.epsilon is None:
         raise Refused("--epsilon is missing: the privacy parameter of the budget, for example 1")
     if not online and (options.window, options.fade, options.horizon) != (None, None, None):
@@ -180,7 +180,7 @@ def _settings(
     }
     if options.neighbours is not None:
         given["neighbours"] = options.neighbours.value
-    settings = tasks.Settings(
+    settings = tasks.LearnSettings(
         **{"feature_norm": encoder.largest_norm, **given},
         task=task,
         online=online,
@@ -198,7 +198,7 @@ def _settings(
 
 def _resumed(options: LearnOptions, console: Console) -> int:
     state = checkpoint.load(options.out)
-    settings = tasks.Settings(**state["settings"])
+    settings = tasks.LearnSettings(**state["settings"])
     for name in tasks.FIXED:
         given, had = getattr(options, name), getattr(settings, name)
         if given is not None and given != had:
@@ -216,7 +216,7 @@ def _resumed(options: LearnOptions, console: Console) -> int:
         schema = schema.with_person(settings.person)
     data = options.data or state["position"]["data"]
     options = replace(options, data=data, every=int(state["every"]))
-    run = Run(options, settings, Encoder(schema, state["target"]), console)
+    run = StreamingRun(options, settings, Encoder(schema, state["target"]), console)
     run.resume(state)
     if run.finished:
         console.note(
@@ -227,7 +227,7 @@ def _resumed(options: LearnOptions, console: Console) -> int:
     return _follow(run, settings.horizon)
 
 
-def _follow(run: Run, size: int | None) -> int:
+def _follow(run: StreamingRun, size: int | None) -> int:
     run.learn(size)
     options, state = run.options, run.options.out / checkpoint.NAME
     if run.stopped:
@@ -247,7 +247,7 @@ def _follow(run: Run, size: int | None) -> int:
 
 
 def _offline(
-    options: LearnOptions, console: Console, settings: tasks.Settings, encoder: Encoder
+    options: LearnOptions, console: Console, settings: tasks.LearnSettings, encoder: Encoder
 ) -> int:
     assert options.data is not None
     if options.bad_records == Bad.blank:
@@ -299,7 +299,7 @@ def _summary(estimator: Any, encoder: Encoder, console: Console) -> Summary | No
 def _from_files(
     options: LearnOptions,
     console: Console,
-    settings: tasks.Settings,
+    settings: tasks.LearnSettings,
     encoder: Encoder,
     started: float,
 ) -> int:

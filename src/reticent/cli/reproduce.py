@@ -11,7 +11,7 @@ from pathlib import Path
 from reticent.cli.console import Console, table
 from reticent.papers.figures import store
 from reticent.papers.figures.draw import by_panel, machine, picture
-from reticent.papers.figures.figure import CATALOGUE, Figure, Summary, load
+from reticent.papers.figures.figure import CATALOGUE, Figure, MeanOverSeeds, load
 from reticent.papers.figures.produce import produce
 from reticent.papers.figures.store import Result
 from reticent.plots.panels import label
@@ -130,7 +130,7 @@ def tables(figure: Figure, result: Result) -> str:
     return "\n\n".join(blocks)
 
 
-def _cells(group: list[Summary], xs: list[float], with_truth: bool) -> list[str]:
+def _cells(group: list[MeanOverSeeds], xs: list[float], with_truth: bool) -> list[str]:
     """The line of one variant in a table."""
     at = {one.x: one for one in group}
     cells = [_cell(at.get(x, at.get(None))) for x in xs]
@@ -145,7 +145,7 @@ def _some(xs: list[float]) -> list[float]:
     return [xs[round(k * (len(xs) - 1) / (WIDEST - 1))] for k in range(WIDEST)]
 
 
-def _cell(one: Summary | None) -> str:
+def _cell(one: MeanOverSeeds | None) -> str:
     if one is None:
         return "-"
     return f"{one.mean:.3g}" + (f" ±{one.error:.1g}" if one.error > 1e-9 * abs(one.mean) else "")

@@ -90,14 +90,14 @@ class Position:
     digest: str = ""
 
 
-class Run:
+class StreamingRun:
     """One run of `reticent learn --online`.
 
     Parameters
     ----------
     options : LearnOptions
         The options of the command, with ``data`` and ``every`` filled in.
-    settings : Settings
+    settings : LearnSettings
         The task and the guarantee.
     encoder : Encoder
         Encodes records as features.
@@ -106,7 +106,11 @@ class Run:
     """
 
     def __init__(
-        self, options: LearnOptions, settings: tasks.Settings, encoder: Encoder, console: Console
+        self,
+        options: LearnOptions,
+        settings: tasks.LearnSettings,
+        encoder: Encoder,
+        console: Console,
     ) -> None:
         self.options, self.settings, self.encoder, self.console = (
             options,

@@ -15,7 +15,7 @@ from reticent.tables import Encoder, Schema
 
 
 @dataclass(frozen=True)
-class Settings:
+class LearnSettings:
     """The task and the guarantee: the options of `reticent learn` that a run keeps."""
 
     task: str
@@ -62,7 +62,7 @@ class Settings:
         return Budget(self.epsilon, self.delta, self.neighbours, self.window, fade=self.ages)
 
 
-FIXED = tuple(one.name for one in fields(Settings) if one.name not in ("task", "online"))
+FIXED = tuple(one.name for one in fields(LearnSettings) if one.name not in ("task", "online"))
 """Options that cannot change once a run has begun."""
 
 
@@ -95,7 +95,7 @@ def task_of(encoder: Encoder, asked: str | None, online: bool) -> str:
     return task
 
 
-def build(settings: Settings, encoder: Encoder) -> Any:
+def build(settings: LearnSettings, encoder: Encoder) -> Any:
     """The estimator, not yet fitted."""
     from reticent import estimators
 

@@ -368,7 +368,7 @@ def _bends(table: OnDevice, loss: passes.Scalar, rows: Any, x: FloatArray, y: An
     return found if w is None else found * w
 
 
-def _curvature(table: OnDevice, work: passes.Curvature) -> Iterator[FloatArray]:
+def _curvature(table: OnDevice, work: passes.Hessian) -> Iterator[FloatArray]:
     xp = table._xp
     for rows, y, w, _, _ in table.chunks():
         roots = xp.sqrt(_bends(table, work.loss, rows, work.x, y, w))
@@ -377,7 +377,7 @@ def _curvature(table: OnDevice, work: passes.Curvature) -> Iterator[FloatArray]:
         yield to_host(xp.matmul(xp.matrix_transpose(scaled), scaled)).astype(np.float64)
 
 
-def _curvature_times(table: OnDevice, work: passes.CurvatureTimes) -> Iterator[FloatArray]:
+def _curvature_times(table: OnDevice, work: passes.HessianTimes) -> Iterator[FloatArray]:
     for rows, y, w, _, _ in table.chunks():
         found = _bends(table, work.loss, rows, work.x, y, w) * table.predictors_of(rows, work.v)
         yield from _by_parts(table._xp, found, rows)
@@ -404,8 +404,8 @@ _RUNS: dict[Any, Callable[[OnDevice, Any], Iterator[FloatArray]]] = {
     passes.SlopeSquares: _slope_squares,
     passes.Values: _values,
     passes.Along: _along,
-    passes.Curvature: _curvature,
-    passes.CurvatureTimes: _curvature_times,
+    passes.Hessian: _curvature,
+    passes.HessianTimes: _curvature_times,
     passes.Survey: _survey,
     passes.Products: _products,
 }

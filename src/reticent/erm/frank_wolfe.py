@@ -225,7 +225,7 @@ def _plan(problem: OfflineProblem, steps: Any, radius: Any, oracle: str, record_
         "set": repr(problem.set),
         "incremental": incremental,
     }
-    follow: Any = _Incremental if incremental else _Plain
+    follow: Any = _Incremental if incremental else _FullGradient
     moves = follow(problem, chooser, scale, record_loss)
     return SolverPlan(
         problem=problem,
@@ -392,7 +392,7 @@ def _is_incremental(problem: OfflineProblem, chooser: Oracle) -> bool:
     )
 
 
-class _Plain:
+class _FullGradient:
     """Steps towards the oracle's answer for the gradient of all records."""
 
     def __init__(
@@ -422,7 +422,7 @@ class _Plain:
         return self.problem.shaped(run.arrays["point"])
 
 
-class _Incremental(_Plain):
+class _Incremental(_FullGradient):
     """Steps over an l1 ball with a running gradient of sparse records."""
 
     gradient: SquaredGradient | None = None

@@ -55,7 +55,7 @@ class Oracle(ABC):
         """A point of the set, flat, for the gradient of the summed loss."""
 
 
-class Selection(Oracle):
+class SelectionOracle(Oracle):
     """Selection by Gumbel noise on scores, or by Laplace noise if that is prescribed."""
 
     candidates: int
@@ -95,7 +95,7 @@ class Selection(Oracle):
         )
 
 
-class CornerOracle(Selection):
+class CornerOracle(SelectionOracle):
     """Vertices of an l1 ball or a simplex; records are clipped entry by entry."""
 
     name = "corners"
@@ -142,7 +142,7 @@ class CornerOracle(Selection):
         return vertex
 
 
-class VertexOracle(Selection):
+class VertexOracle(SelectionOracle):
     """Vertices that the set lists."""
 
     name = "vertices"

@@ -109,7 +109,7 @@ def _bends(loss: Scalar, block: Block, x: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Curvature:
+class Hessian:
     """The Hessian of the summed loss at x; in single precision products take half the time."""
 
     loss: Scalar
@@ -128,7 +128,7 @@ class Curvature:
 
 
 @dataclass(frozen=True)
-class CurvatureTimes:
+class HessianTimes:
     """The Hessian of the summed loss at x, times v."""
 
     loss: Scalar

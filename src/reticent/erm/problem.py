@@ -27,8 +27,8 @@ from reticent import checks
 from reticent.checks import FloatArray
 from reticent.erm.passes import (
     Along,
-    Curvature,
-    CurvatureTimes,
+    Hessian,
+    HessianTimes,
     Scalar,
     SlopeSquares,
     SlopeSum,
@@ -267,10 +267,10 @@ class OfflineProblem:
 
     def gram(self, z: FloatArray, kind: Any = np.float64) -> FloatArray:
         """The Hessian of the summed loss, without the ridge."""
-        return summed(self.table.map(Curvature(self.scalar, z, kind is np.float32)))
+        return summed(self.table.map(Hessian(self.scalar, z, kind is np.float32)))
 
     def gram_times(self, z: FloatArray, v: FloatArray) -> FloatArray:
-        return summed(self.table.map(CurvatureTimes(self.scalar, z, v)))
+        return summed(self.table.map(HessianTimes(self.scalar, z, v)))
 
     def bends(self, z: FloatArray) -> FloatArray:
         """Second derivatives of the scalar loss of every record."""

@@ -54,7 +54,7 @@ _HOPELESS = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class ColumnStatistics:
     """Intervals, means and deviations of columns, as found privately; the search's guarantee covers all of them.
 
     Attributes
@@ -80,7 +80,7 @@ class Columns:
 
 
 @dataclass(frozen=True)
-class Search:
+class BoundsSearch:
     """Description of a search for bounds: what it releases and what that costs. Uses public numbers only.
 
     Parameters
@@ -102,7 +102,7 @@ class Search:
     Examples
     --------
     >>> from reticent.privacy import Budget
-    >>> search = Search.of(Budget(1.0, 1e-6), 100_000, columns=8, rows=True)
+    >>> search = BoundsSearch.of(Budget(1.0, 1e-6), 100_000, columns=8, rows=True)
     >>> [release.mechanism for release in search.releases]
     ['counts of 8 columns by powers of two', 'counts of 8 columns by finer pieces',
      'counts of row norms by powers of two', 'counts of row norms by finer pieces']
@@ -126,14 +126,14 @@ class Search:
         rows: bool = False,
         share: float = SHARE,
         precision: str = "lattice",
-    ) -> Search:
+    ) -> BoundsSearch:
         """The search that takes a share of a budget; of the data, it uses only the number of records.
 
         If there are so many columns that noise would swamp their counts, only the norm of the rows is found, provided
         that ``rows`` asks for it.
         """
 
-        def made(share: float, columns: int) -> Search:
+        def made(share: float, columns: int) -> BoundsSearch:
             noise, level = release.share_of(budget, share)
             return cls(columns, rows, level, noise, budget.neighbours, precision)
 
@@ -211,7 +211,9 @@ class Search:
 
     # Finding --------------------------------------------------------------------------------------
 
-    def intervals(self, X: Any, weights: Any, source: Source, *, least: float = 0.0) -> Columns:
+    def intervals(
+        self, X: Any, weights: Any, source: Source, *, least: float = 0.0
+    ) -> ColumnStatistics:
         """The interval of every column; its ends are equal if no count stood out or only one value, such as 0, did.
 
         Parameters
@@ -234,7 +236,7 @@ class Search:
             found = _ends(seen[j], scale, far, self.noise, 0.0)
             if found is not None:
                 there[j], lows[j], highs[j] = True, _edges(found[0])[0], _edges(found[1])[1]
-        known = Columns(lows, highs, lows, np.zeros(columns), there)
+        known = ColumnStatistics(lows, highs, lows, np.zeros(columns), there)
         for scale in self._scales(False)[1:]:
             known = self._zoom(X, weights, source, known, scale, least * count)
         return known
@@ -247,8 +249,14 @@ class Search:
         return self._noisy(counts, self._scales(False)[0], source)
 
     def _zoom(
-        self, X: Any, weights: Any, source: Source, known: Columns, scale: float, beyond: float
-    ) -> Columns:
+        self,
+        X: Any,
+        weights: Any,
+        source: Source,
+        known: ColumnStatistics,
+        scale: float,
+        beyond: float,
+    ) -> ColumnStatistics:
         """The intervals, narrowed to the pieces whose counts stand out from the noise."""
         lows, highs = known.low, known.high
         seen = self.by_pieces(X, weights, source, lows, highs, scale)
@@ -263,7 +271,7 @@ class Search:
                 mean, deviation = _moments(seen[j], *found, scale)
                 means[j] = _point(lows[j], highs[j], mean)
                 deviations[j] = 2.0 * deviation * (0.5 * highs[j] - 0.5 * lows[j])
-        return Columns(new_lows, new_highs, means, deviations, known.found)
+        return ColumnStatistics(new_lows, new_highs, means, deviations, known.found)
 
     def by_pieces(
         self,

@@ -17,7 +17,7 @@ import numpy as np
 
 from reticent import checks
 from reticent.checks import FloatArray
-from reticent.estimators.bounds import Columns, Search
+from reticent.estimators.bounds import BoundsSearch, ColumnStatistics
 from reticent.estimators.parameters import LEAST_NORM, PRIVATE, budget, participation
 from reticent.estimators.scaling import Scaling, Units
 from reticent.losses.records import row_norms
@@ -52,7 +52,7 @@ class NothingFound(ValueError):
         )
 
 
-def label_bounds(known: Columns) -> tuple[float, float]:
+def label_bounds(known: ColumnStatistics) -> tuple[float, float]:
     """The interval of the labels that was found; its ends are equal if only one value stood out."""
     if not known.found[0]:
         raise NothingFound("label_bounds")
@@ -189,13 +189,13 @@ class First:
             )
         return cls(budget, count, chosen, features, labels, around_zero)
 
-    def _search(self, columns: int, rows: bool, share: float) -> Search:
+    def _search(self, columns: int, rows: bool, share: float) -> BoundsSearch:
         noise, level = release.share_of(self.budget, share)
         level *= 1.0 - 2.0**-40
-        return Search(columns, rows, level, noise, self.budget.neighbours, "lattice")
+        return BoundsSearch(columns, rows, level, noise, self.budget.neighbours, "lattice")
 
     @property
-    def searches(self) -> list[Search]:
+    def searches(self) -> list[BoundsSearch]:
         """The searches for the features and for the labels, in this order, if asked for."""
         both, made = (self.features or self.norm is not None) and self.labels, []
         if self.features:
@@ -239,7 +239,7 @@ class First:
         return Found(units, bounds)
 
 
-def _spread(known: Columns) -> Columns:
+def _spread(known: ColumnStatistics) -> ColumnStatistics:
     """The intervals found, and one of the usual size for each column in which nothing was found.
 
     A feature that appears only later is then learnt from too, clipped to that interval. Uses released numbers only.
@@ -335,7 +335,7 @@ def found_first(
 
 
 @dataclass(eq=False)
-class Kept:
+class FirstRecords:
     """The first records, until there are enough, and the generator of the noise. As secret as the data.
 
     The generator is part of a saved state, so that replaying records after a crash finds the same bounds again instead
@@ -364,6 +364,6 @@ class Kept:
         return {"source": self.source.state(), "rows": rows, "labels": labels}
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Kept:
+    def from_dict(cls, data: dict[str, Any]) -> FirstRecords:
         """The inverse of :meth:`to_dict`."""
         return cls(Source.from_state(data["source"]), list(data["rows"]), list(data["labels"]))

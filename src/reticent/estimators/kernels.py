@@ -19,7 +19,7 @@ from reticent.estimators.dictionaries import murmur_places
 from reticent.losses.kernels import LOGISTIC, SOFTMAX
 from reticent.noise.door import REFUSED, bounded
 from reticent.online import sparse_kernels as sparse
-from reticent.online.desk import float_rows, floats, integer_rows, integers, no_bytes
+from reticent.online.array_addresses import float_rows, floats, integer_rows, integers, no_bytes
 from reticent.online.kernels import DECISION, update
 from reticent.sums import on_demand_kernels as demand
 
@@ -145,7 +145,7 @@ def learn(kind, rule, set_kind):
 
 @specialised
 def named(kind, learning, buffers):
-    """Compile ``(text, values, label, furthest, desk)``: predict or learn from a sparse record of named features.
+    """Compile ``(text, values, label, furthest, addresses)``: predict or learn from a sparse record of named features.
 
     It returns the linear predictor of the first output. If that is nan nothing was done: the horizon is reached, there
     is no room, the record is not valid, or the stream was continued elsewhere (its moves are not ``furthest``). Calling
@@ -153,9 +153,11 @@ def named(kind, learning, buffers):
     """
 
     @compiled
-    def one(text, values, label, furthest, desk):
-        knobs, counters = floats(desk, sparse.KNOBS_AT), integers(desk, sparse.COUNTERS_AT)
-        work, lists = float_rows(desk, sparse.WORK_AT), integer_rows(desk, sparse.LISTS_AT)
+    def one(text, values, label, furthest, addresses):
+        knobs = floats(addresses, sparse.KNOBS_AT)
+        counters = integers(addresses, sparse.COUNTERS_AT)
+        work = float_rows(addresses, sparse.WORK_AT)
+        lists = integer_rows(addresses, sparse.LISTS_AT)
         n = values.size
         if (
             counters[demand.MOVES] != furthest
@@ -168,12 +170,12 @@ def named(kind, learning, buffers):
         murmur_places(text, columns, values, indices, data)
         ends[0], ends[1] = 0, n
         single[0] = label
-        z = float_rows(desk, sparse.PREDICTORS_AT)
+        z = float_rows(addresses, sparse.PREDICTORS_AT)
         done = sparse.go(kind, learning, buffers)(
-            0, ends, indices, data, single, no_bytes(desk), floats(desk, sparse.LOSS_AT), knobs,
-            float_rows(desk, sparse.FILTERS_AT), float_rows(desk, sparse.JUMPS_AT),
-            integers(desk, sparse.PLACES_AT), float_rows(desk, sparse.ROWS_AT), counters,
-            floats(desk, sparse.NORMALS_AT), work, lists, z, single[1:],
+            0, ends, indices, data, single, no_bytes(addresses), floats(addresses, sparse.LOSS_AT), knobs,
+            float_rows(addresses, sparse.FILTERS_AT), float_rows(addresses, sparse.JUMPS_AT),
+            integers(addresses, sparse.PLACES_AT), float_rows(addresses, sparse.ROWS_AT), counters,
+            floats(addresses, sparse.NORMALS_AT), work, lists, z, single[1:],
         )  # fmt: skip
         return z[0, 0] if done == 1 else math.nan
 

@@ -31,7 +31,7 @@ from reticent.erm.passes import surveyed
 from reticent.erm.problem import Groups
 from reticent.erm.solver import is_rehearsal, rehearsing
 from reticent.estimators import parameters
-from reticent.estimators.bounds import Search
+from reticent.estimators.bounds import BoundsSearch
 from reticent.estimators.counts import counted
 from reticent.estimators.finding import NothingFound
 from reticent.estimators.mixins import PRECISIONS, FittedEstimator, FloatArray, set_features
@@ -64,7 +64,7 @@ _STATED = ("epsilon", "delta", "neighbours", "feature_norm", "max_records")
 
 
 @dataclass(frozen=True)
-class Table:
+class SolverInput:
     """The solver's input: clipped records, weights, and public numbers."""
 
     rows: Any
@@ -195,16 +195,16 @@ class PrivateEstimator(FittedEstimator, ABC):
             return float(columns) ** -0.25
         return parameters.CHECKS["intercept_scaling"](given, "intercept_scaling")
 
-    def _table(self, X: Any, weights: FloatArray | None, bound: float) -> Table:
+    def _table(self, X: Any, weights: FloatArray | None, bound: float) -> SolverInput:
         """Rows scaled to norm 1 with the constant feature appended; ``weights`` are within [0, bound]."""
         t = self._constant(X.shape[1])
         form = Form(self._units.norm, 1.0, t)
         rows = InMemory(self._units.scaled(X), form=form)
         scaled = surveyed(rows)
         rows = replace(rows, clipped=scaled)
-        return Table(rows, self._row_norm(t), t, weights, bound, scaled)
+        return SolverInput(rows, self._row_norm(t), t, weights, bound, scaled)
 
-    def _lazy_table(self, X: Lazy, y: Any, sample_weight: Any, groups: Any) -> Table:
+    def _lazy_table(self, X: Lazy, y: Any, sample_weight: Any, groups: Any) -> SolverInput:
         """The solver's input for a table that is not in memory, and its labels."""
         if y is None:
             raise TypeError("y must be given with X")
@@ -228,7 +228,7 @@ class PrivateEstimator(FittedEstimator, ABC):
         t = self._constant(X.shape[1])
         rows = self._lazy_rows(X, y, t)
         assert rows.clipped is not None
-        return Table(rows, self._row_norm(t), t, None, 1.0, rows.clipped)
+        return SolverInput(rows, self._row_norm(t), t, None, 1.0, rows.clipped)
 
     def _lazy_rows(self, X: Lazy, y: Any, constant: float) -> Records:
         """The records of a table that is not in memory, clipped as they are read."""
@@ -239,7 +239,7 @@ class PrivateEstimator(FittedEstimator, ABC):
         """A picklable check of labels, which runs where they are stored."""
 
     @abstractmethod
-    def _solve(self, table: Table, labels: Any, common: dict[str, Any]) -> Fit:
+    def _solve(self, table: SolverInput, labels: Any, common: dict[str, Any]) -> Fit:
         """The fit, by the solver that was requested or chosen."""
 
     def _constant(self, columns: int) -> float:
@@ -267,7 +267,7 @@ class PrivateEstimator(FittedEstimator, ABC):
         count = rows if persons is None else persons.count
         return Population(weights, bound, persons, count, counted(weights, persons))
 
-    def _facts(self, table: Table) -> tuple[str, ...]:
+    def _facts(self, table: SolverInput) -> tuple[str, ...]:
         """Lines for the guarantee."""
         lines = [f"features clipped to norm {self._units.norm:g}, then divided by it"]
         if self._units.first is not None:
@@ -289,11 +289,13 @@ class PrivateEstimator(FittedEstimator, ABC):
             lines.append(table.groups.words)
         return tuple(lines)
 
-    def _search(self, budget: Budget, count: int, columns: int, share: float) -> Search | None:
+    def _search(
+        self, budget: Budget, count: int, columns: int, share: float
+    ) -> BoundsSearch | None:
         """The search for bounds of the features; None if they are stated."""
         if self.feature_norm != parameters.PRIVATE:
             return None
-        return Search.of(
+        return BoundsSearch.of(
             budget,
             count,
             columns,
@@ -340,7 +342,7 @@ class PrivateEstimator(FittedEstimator, ABC):
         self,
         X: Any,
         counts: Any,
-        search: Search | None,
+        search: BoundsSearch | None,
         source: Source,
         scaling: Scaling | None = None,
     ) -> None:
@@ -381,7 +383,7 @@ class PrivateEstimator(FittedEstimator, ABC):
         # sparse if X is: solvers may treat sparse matrices differently
         blank = (sp.csr_array if sp.issparse(X) else np.zeros)((X.shape[0], X.shape[1] + (t > 0.0)))
         weights = np.zeros(X.shape[0]) if weighted else None
-        table = Table(blank, self._row_norm(t), t, weights, most, 0, groups)
+        table = SolverInput(blank, self._row_norm(t), t, weights, most, 0, groups)
         if outputs is not None:
             table = replace(table, rest=np.zeros(outputs[0]), rest_bound=outputs[1])
 
@@ -412,7 +414,7 @@ class PrivateEstimator(FittedEstimator, ABC):
             raise Rehearsed(fit.guarantee)
         return fit
 
-    def _publish(self, fit: Fit, table: Table, whole: Guarantee | None = None) -> FloatArray:
+    def _publish(self, fit: Fit, table: SolverInput, whole: Guarantee | None = None) -> FloatArray:
         """Set all fitted attributes except the coefficients; return one row of weights per output."""
         if whole is not None:
             costs = [[release.curve for release in g.releases] for g in (whole, fit.guarantee)]
@@ -430,7 +432,9 @@ class PrivateEstimator(FittedEstimator, ABC):
         self.settings_ = dict(fit.trace.settings)
         return np.atleast_2d(np.asarray(fit.point))
 
-    def _coefficients(self, weights: FloatArray, table: Table) -> tuple[FloatArray, FloatArray]:
+    def _coefficients(
+        self, weights: FloatArray, table: SolverInput
+    ) -> tuple[FloatArray, FloatArray]:
         """Coefficients and intercepts in the units of the given features."""
         columns = self.n_features_in_
         if not table.scaling:

@@ -24,14 +24,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from reticent import checks, erm
 from reticent.estimators import parameters
-from reticent.estimators.bounds import SHARE, Search
+from reticent.estimators.bounds import SHARE, BoundsSearch
 from reticent.estimators.counts import RARE, SHARES, ClassCounts, PredictorCounts
 from reticent.estimators.curvature import Curvature, Errors
 from reticent.estimators.mixins import LEAK, Classes, FloatArray, KnownClasses, lazily, shares
 from reticent.estimators.private import (
     Population,
     PrivateEstimator,
-    Table,
+    SolverInput,
     class_factors,
     releases_of,
 )
@@ -68,7 +68,7 @@ TARGETS = ("parameter", "regularised")
 class _ClassReleases:
     """What is released beside the fit of a classifier, and the stated weights of the classes."""
 
-    search: Search | None
+    search: BoundsSearch | None
     scaling: Scaling | None
     counts: ClassCounts
     balanced: bool  # whether the counts give the weights of the classes
@@ -150,7 +150,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
 
     def _fit_beside(
         self, X: Any, numbers: Any, sample_weight: Any, groups: Any
-    ) -> tuple[erm.Fit, Table, Guarantee | None]:
+    ) -> tuple[erm.Fit, SolverInput, Guarantee | None]:
         """The fit, together with the private bounds, counts and matrices that it needs."""
         common = self._common()
         people = self._population(sample_weight, groups, X.shape[0])
@@ -248,7 +248,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         self,
         judged: PredictorCounts,
         fit: erm.Fit,
-        table: Table,
+        table: SolverInput,
         numbers: Any,
         shares: Any,
         source: Source,
@@ -282,7 +282,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         if getattr(self, "intervals", False):
             raise ValueError(f"intervals=True {words}")
 
-    def _solve(self, table: Table, numbers: Any, common: dict[str, Any]) -> erm.Fit:
+    def _solve(self, table: SolverInput, numbers: Any, common: dict[str, Any]) -> erm.Fit:
         asked = self.solver
         count = len(self.classes_)
         self._choose_solver(table, common["budget"])
@@ -309,7 +309,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         loss = self._loss(table.norm, plain=True)
         return _OTHERS[asked](loss, None, rows, IsClass(names[1]), **common)
 
-    def _choose_solver(self, table: Table, budget: Budget) -> None:
+    def _choose_solver(self, table: SolverInput, budget: Budget) -> None:
         asked = self.solver
         self.solver_ = OBJECTIVE if asked == "auto" else asked
         self.solver_reason_ = "asked for"
@@ -320,7 +320,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
                 f"{noise} linear term per classifier, so the noise does not grow with the number of steps"
             )
 
-    def _check_other(self, table: Table) -> None:
+    def _check_other(self, table: SolverInput) -> None:
         """Refuse what only objective perturbation can do."""
         weighted = table.weights is not None or table.groups is not None
         weighted = weighted and self.solver != "gradient-descent"
@@ -341,7 +341,7 @@ def _product(weights: FloatArray | None, factors: FloatArray | None) -> FloatArr
     return weights * factors
 
 
-def _lengthened(fit: erm.Fit, table: Table) -> erm.Fit:
+def _lengthened(fit: erm.Fit, table: SolverInput) -> erm.Fit:
     """Undo the public factor by which a ridge chosen for the direction shrinks the coefficients."""
     shrunk = fit.released.get("shrunk", 1.0)
     if shrunk == 1.0:

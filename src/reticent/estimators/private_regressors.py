@@ -23,11 +23,11 @@ from reticent import erm
 from reticent.erm.problem import IGNORANCE
 from reticent.erm.rounded_sums import UNIT, UNITS
 from reticent.estimators import parameters
-from reticent.estimators.bounds import SHARE, Search
+from reticent.estimators.bounds import SHARE, BoundsSearch
 from reticent.estimators.finding import label_bounds, warn_of_flat_labels
 from reticent.estimators.label_scale import LabelScale, moved
 from reticent.estimators.mixins import Bounded, FiniteLabels, FloatArray, lazily, real_labels
-from reticent.estimators.private import Population, PrivateEstimator, Table, releases_of
+from reticent.estimators.private import Population, PrivateEstimator, SolverInput, releases_of
 from reticent.estimators.scaling import NoisySum, Scaling, clip_entries, too_large
 from reticent.estimators.summary import Moments, NoIntervals, SquaredLabels, Summary, summarise
 from reticent.losses import ClipCounts, Huber, Squared
@@ -63,8 +63,8 @@ _MOST_COLUMNS = 2000
 class _LabelReleases:
     """What is released beside the fit of a regressor."""
 
-    of_labels: Search | None
-    search: Search | None
+    of_labels: BoundsSearch | None
+    search: BoundsSearch | None
     scaling: Scaling | None
     level: NoisySum | None  # the sum of the labels
     spread: LabelScale | None
@@ -167,7 +167,9 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
         of_labels = None
         if asked == parameters.PRIVATE:
             share = SHARE * (1.0 / 3.0 if both else 1.0)
-            of_labels = Search.of(budget, count, 1, share=share, precision=self.noise_precision)
+            of_labels = BoundsSearch.of(
+                budget, count, 1, share=share, precision=self.noise_precision
+            )
         scaling = self._scaling_for(budget, count, X)
         level = None if too_large(count, columns) else self._label_sum(budget, count)
         self._moved = level is not None and self._moves(budget, count, columns)
@@ -193,7 +195,7 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
     def _finish(
         self,
         fit: erm.Fit,
-        table: Table,
+        table: SolverInput,
         beyond: int,
         whole: Guarantee | None,
         middle: float = 0.0,
@@ -220,7 +222,7 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
         """Whether labels are moved by their mean and scaled, where it is released."""
         return False
 
-    def _squared(self, table: Table, labels: Any) -> tuple[Squared, Any, Any, dict[str, Any]]:
+    def _squared(self, table: SolverInput, labels: Any) -> tuple[Squared, Any, Any, dict[str, Any]]:
         """The loss, the records, their labels and their weighting.
 
         Unless persons are protected, records and labels are multiplied by the square roots of the weights.
@@ -407,7 +409,7 @@ class PrivateLinearRegression(PrivateRegressor):
     _bends = False
     _solvers = LINEAR_SOLVERS
 
-    def _table(self, X: Any, weights: FloatArray | None, bound: float) -> Table:
+    def _table(self, X: Any, weights: FloatArray | None, bound: float) -> SolverInput:
         """Scale down rows that are too long after scaling, with constant and label: linear relations persist."""
         if self._units.first is None:
             return super()._table(X, weights, bound)
@@ -418,7 +420,7 @@ class PrivateLinearRegression(PrivateRegressor):
         rows = Form(norm, 1.0, constant).applied(made)
         rows[:, X.shape[1] :] *= shares[:, None]
         scaled = int(np.count_nonzero(shares < 1.0))
-        return Table(
+        return SolverInput(
             rows, self._row_norm(constant), constant, weights, bound, scaled, factors=shares
         )
 
@@ -506,7 +508,7 @@ class PrivateLinearRegression(PrivateRegressor):
             return math.sqrt((math.sqrt(1.0 + 8.0 * columns) - 1.0) / (4.0 * columns))
         return super()._scaling(columns)
 
-    def _chosen(self, budget: Budget, table: Table) -> tuple[str, str]:
+    def _chosen(self, budget: Budget, table: SolverInput) -> tuple[str, str]:
         """The solver for a table of this shape, and why. Uses public numbers only."""
         if table.columns > _MOST_COLUMNS:
             return OBJECTIVE, f"{table.columns} columns are too many for a matrix of products"
@@ -524,7 +526,7 @@ class PrivateLinearRegression(PrivateRegressor):
         fine, words = products_survive(budget, table.public, table.columns, table.unit)
         return (STATISTICS if fine else OBJECTIVE), words
 
-    def _solve(self, table: Table, labels: Any, common: dict[str, Any]) -> erm.Fit:
+    def _solve(self, table: SolverInput, labels: Any, common: dict[str, Any]) -> erm.Fit:
         asked = self.solver
         self.solver_, self.solver_reason_ = asked, "asked for"
         if asked == "auto":
@@ -673,7 +675,7 @@ class PrivateLasso(PrivateRegressor):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _table(self, X: Any, weights: FloatArray | None, bound: float) -> Table:
+    def _table(self, X: Any, weights: FloatArray | None, bound: float) -> SolverInput:
         norm, constant = self._units.norm, self._constant(X.shape[1])
         X = self._units.scaled(X)
         values = X.data if sp.issparse(X) else X
@@ -688,7 +690,7 @@ class PrivateLasso(PrivateRegressor):
         # entries are within [-1, 1], so no row is as long as this
         form = Form(norm, 2.0 * math.sqrt(X.shape[1]), constant)
         rows = form.applied(clip_entries(X, norm))
-        return Table(rows, self._row_norm(constant), constant, weights, bound, scaled)
+        return SolverInput(rows, self._row_norm(constant), constant, weights, bound, scaled)
 
     def _lazy_rows(self, X: Lazy, y: Any, constant: float) -> ByEntries:
         inner = X.records(y, Form(), self._check_of_labels())
@@ -717,11 +719,11 @@ class PrivateLasso(PrivateRegressor):
     def _clip(self, X: Any) -> Any:
         return self._units.unscaled(clip_entries(self._units.scaled(X), self._units.norm))
 
-    def _facts(self, table: Table) -> tuple[str, ...]:
+    def _facts(self, table: SolverInput) -> tuple[str, ...]:
         first, *rest = super()._facts(table)
         return (first.replace("features clipped to norm", "each feature clipped to"), *rest)
 
-    def _solve(self, table: Table, labels: Any, common: dict[str, Any]) -> erm.Fit:
+    def _solve(self, table: SolverInput, labels: Any, common: dict[str, Any]) -> erm.Fit:
         asked = self.solver
         given = self.radius
         radius = None if given is None else parameters.CHECKS["radius"](given, "radius")
@@ -753,7 +755,7 @@ class PrivateLasso(PrivateRegressor):
             rows = replace(rows, form=Form(length=wide.feature_norm))
         return erm.sufficient_statistics(wide, ball, rows, targets, **weighting, **common)
 
-    def _rival(self, table: Table, budget: Budget, fit: erm.Fit) -> str:
+    def _rival(self, table: SolverInput, budget: Budget, fit: erm.Fit) -> str:
         """A remark on the length of rows below which a dense solver is better, by bounds on both errors."""
         known: Any = fit.trace.settings
         size, steps = float(known["radius"]), float(known["steps"])

@@ -19,7 +19,7 @@ from reticent import checks
 from reticent.erm.problem import Groups
 from reticent.erm.rounded_sums import UNIT, UNITS, weighted
 from reticent.estimators import parameters
-from reticent.estimators.bounds import Search
+from reticent.estimators.bounds import BoundsSearch
 from reticent.estimators.counts import counted
 from reticent.estimators.mixins import (
     Charged,
@@ -69,7 +69,7 @@ def _limits(bounds: Any, columns: int) -> tuple[FloatArray, FloatArray]:
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
+class FeatureSums:
     """Block-wise sums of the features and of their squares, each feature scaled from its bounds to [-1, 1]."""
 
     low: FloatArray
@@ -303,7 +303,9 @@ class PrivateScaler(_Scaler, Charged):
         source = Source(FittedEstimator._seed(self))
         search = None
         if private:
-            search = Search.of(budget, count, columns, share=_SHARE, precision=self.noise_precision)
+            search = BoundsSearch.of(
+                budget, count, columns, share=_SHARE, precision=self.noise_precision
+            )
         made = self._sums(budget, search, count, columns)
         beside = () if search is None else search.releases
         lattice = self.noise_precision == "lattice"
@@ -320,7 +322,7 @@ class PrivateScaler(_Scaler, Charged):
         center = 0.5 * self.data_low_ + 0.5 * self.data_high_
         empty = half <= NARROW
         half = np.where(empty, 1.0, half)
-        sums = summed(records.map(Moments(self.data_low_, self.data_high_, center, half)))
+        sums = summed(records.map(FeatureSums(self.data_low_, self.data_high_, center, half)))
         seen = made.draw(sums, source)
         mean = np.clip(seen[:columns] / count, -1.0, 1.0)
         variance = seen[columns:] / count - mean * mean
@@ -338,7 +340,7 @@ class PrivateScaler(_Scaler, Charged):
         return self
 
     def _sums(
-        self, budget: Budget, search: Search | None, count: int, columns: int
+        self, budget: Budget, search: BoundsSearch | None, count: int, columns: int
     ) -> release.NoisyVector:
         """The sums to release, with the noise that a search for bounds leaves room for."""
         # A record adds (v, v^2) per feature, with v in [-1, 1]: at most (1, 1). The difference of two such pairs has

@@ -23,7 +23,7 @@ import scipy.sparse as sp
 
 from reticent.checks import FloatArray
 from reticent.erm.rounded_sums import UNIT, UNITS, weighted_rows
-from reticent.estimators.bounds import Columns
+from reticent.estimators.bounds import ColumnStatistics
 from reticent.losses.records import clip_rows, row_norms, unit_rows
 from reticent.noise import Source, release
 from reticent.privacy import Budget, Release
@@ -99,7 +99,7 @@ class Units:
     weighed: bool = False
 
     @classmethod
-    def of(cls, columns: Columns, norm: float, sparse: bool) -> Units:
+    def of(cls, columns: ColumnStatistics, norm: float, sparse: bool) -> Units:
         """Map each column's interval to [-1, 1]; around 0 for sparse features, so that zeros stay zeros."""
         low, high = columns.low, columns.high
         if sparse:

@@ -26,7 +26,7 @@ from scipy.special import logsumexp, softmax
 
 from reticent.checks import FloatArray
 from reticent.estimators import kernels as k
-from reticent.estimators.finding import First, Found, Kept
+from reticent.estimators.finding import First, FirstRecords, Found
 from reticent.estimators.parameters import budget, participation, refuse_quadratic
 from reticent.estimators.scaling import ROOM, Units, to_unit
 from reticent.losses import ClipCounts, Huber, Logistic, Loss, Squared
@@ -270,7 +270,7 @@ class Stream:
 
     _torn: tuple[int, int] | None = None  # records taken and records given, after an interruption
 
-    _kept: Kept | None = None  # the first records, until bounds have been found
+    _kept: FirstRecords | None = None  # the first records, until bounds have been found
     found: Found | None = None
 
     def __init__(
@@ -289,7 +289,7 @@ class Stream:
             first = plan.first.guarantee(plan.seed is not None)
             self._guarantee = Guarantee.parallel(first, self._learner.guarantee)
             charge(self._guarantee, "a stream with bounds from its first records")
-            self._kept = Kept(_source(plan.seed))
+            self._kept = FirstRecords(_source(plan.seed))
         self._settings = plan.settings()
         if found is not None:
             self._take(found)
@@ -623,7 +623,7 @@ class Stream:
         twin._quadratic = plan.quadratic
         twin._weights = np.array(state["weights"])
         kept, found = state.get("kept"), state.get("found")
-        twin._kept = None if kept is None else Kept.from_dict(kept)
+        twin._kept = None if kept is None else FirstRecords.from_dict(kept)
         twin.found = None if found is None else Found.from_dict(found)
         twin._wait(state["learner"], plan.loss())
         return twin
@@ -672,7 +672,7 @@ class Stream:
         self.__dict__.update(state)
         self.counts = list(self.counts)
         if isinstance(self._kept, dict):
-            self._kept = Kept.from_dict(self._kept)
+            self._kept = FirstRecords.from_dict(self._kept)
         learner, given = state["_saved"]
         self._wait(learner, given["loss"])
 

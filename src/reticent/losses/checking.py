@@ -129,7 +129,7 @@ def check(
         A = A.toarray() if hasattr(A, "toarray") else A
         dim = features(A).shape[1] if set is None else int(set.dim)
 
-    trial = _Trial(loss, set)
+    trial = _LossTrial(loss, set)
     decisions = _decisions(rng, set, dim, radius)
     for i in range(samples):
         row = int(rng.integers(len(A))) if i >= len(A) else i
@@ -157,7 +157,7 @@ def _decisions(rng: np.random.Generator, set: Any, dim: int, radius: float) -> I
             yield share * corner + (1.0 - share) * other
 
 
-class _Trial:
+class _LossTrial:
     def __init__(self, loss: Loss, set: Any) -> None:
         self.loss = loss
         self.set = set

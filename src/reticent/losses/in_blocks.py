@@ -62,7 +62,7 @@ class _Sum:
 
 @dataclass(frozen=True, eq=False)
 class MeanInBlocks:
-    """The mean loss, in the form of `reticent.solve.objective.Terms`.
+    """The mean loss, in the form of `reticent.solve.objective.PredictorLosses`.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ WIDTH = 10  # number of coordinates of one output
 LAST = 11  # last step; may be infinite
 KNOBS = 12
 
-# Places on the desk.
+# Places among the addresses that a kernel takes.
 KNOBS_AT = 0
 LOSS_AT = 1
 FILTERS_AT = 2

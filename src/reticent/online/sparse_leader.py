@@ -25,8 +25,8 @@ from reticent.noise import door
 from reticent.online import records, totals
 from reticent.online import sparse_kernels as k
 from reticent.online.approximate_leader import _Projected
+from reticent.online.array_addresses import ArrayAddresses
 from reticent.online.base import check_horizon
-from reticent.online.desk import Desk
 from reticent.online.learner import _lipschitz, _smoothness
 from reticent.online.records import NO_GAPS
 from reticent.online.rules import OnlineProblem
@@ -201,11 +201,11 @@ class SparseLeader(Twins):
     def _make_room_for(self, most: int) -> None:
         """Allocate working memory for records with up to twice this number of coordinates."""
         self._work, self._lists = np.empty((5, 2 * most)), np.empty((k.LISTS, 2 * most), np.int64)
-        self._desk = Desk()
+        self._addresses = ArrayAddresses()
         self._laid: tuple[Any, Any] = (
             None,
             None,
-        )  # the total's arrays on the desk, which it may replace
+        )  # the total's arrays among the addresses, which it may replace
 
     # What is known ---------------------------------------------------------------------------------
 
@@ -296,15 +296,15 @@ class SparseLeader(Twins):
         if rows is not total._rows or block is not total._block:
             self._lay()
         lease = total._lease
-        found: float = kernel(names, values, label, lease.furthest, self._desk.addresses)
+        found: float = kernel(names, values, label, lease.furthest, self._addresses.addresses)
         if found == found:
             lease.furthest = total._counters.item(demand.MOVES)
         return found
 
     def _lay(self) -> None:
-        """Make a desk with the current arrays."""
+        """Take the addresses of the current arrays."""
         total = self.total
-        self._desk = Desk(
+        self._addresses = ArrayAddresses(
             self._knobs, self._params, total._filters, total._jumps, total._places, total._rows,
             total._counters, total._block, self._work, self._lists, self._single[2],
         )  # fmt: skip

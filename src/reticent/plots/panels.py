@@ -22,7 +22,7 @@ MARKERS = ("o", "s", "^", "D")
 
 
 @dataclass(frozen=True)
-class Line:
+class PanelLine:
     """One line of a panel.
 
     Parameters
@@ -96,7 +96,7 @@ def looks(
 
 
 def panels(
-    shown: Sequence[tuple[Panel, Mapping[tuple[str, str], Line]]],
+    shown: Sequence[tuple[Panel, Mapping[tuple[str, str], PanelLine]]],
     *,
     look: Mapping[tuple[str, str], Look],
     title: str = "",
@@ -164,7 +164,7 @@ def label(series: str, variant: str) -> str:
 def _panel(
     ax: Any,
     panel: Panel,
-    lines: Mapping[tuple[str, str], Line],
+    lines: Mapping[tuple[str, str], PanelLine],
     look: Mapping[tuple[str, str], Look],
     handles: dict[str, Any],
 ) -> None:

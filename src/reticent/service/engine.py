@@ -36,8 +36,8 @@ from reticent.service.specification import Specification
 from reticent.service.store import (
     LeaseLost,
     OutputRow,
+    ServiceStore,
     StateRow,
-    Store,
     StoreError,
     StoreFailed,
     StreamRow,
@@ -106,7 +106,7 @@ class Live:
     head: Head
     runner: runners.Runner | None = None
     position: int = 0  # position of the runner's lease at the last commit
-    kept: persons.Kept = field(default_factory=persons.Kept)
+    kept: persons.StoredPersons = field(default_factory=persons.StoredPersons)
     forgotten: float | None = None  # time before which keys were forgotten, once it was read
 
 
@@ -223,7 +223,7 @@ class Engine:
 
     Parameters
     ----------
-    store : Store
+    store : ServiceStore
         The store.
     ring : Ring
         Keys with which states are encrypted.
@@ -249,7 +249,7 @@ class Engine:
 
     def __init__(
         self,
-        store: Store,
+        store: ServiceStore,
         ring: Ring,
         deliver: Callable[[Group], None] | None = None,
         clock: Callable[[], float] = time.time,

@@ -107,7 +107,7 @@ class Home(ABC):
 
     Attributes
     ----------
-    store : Store
+    store : ServiceStore
         The store.
     ring : Ring
         Keys with which states are encrypted.

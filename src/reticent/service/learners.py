@@ -24,7 +24,7 @@ from reticent.tables import Encoder, Model, TableError
 _SAID_ELSEWHERE = ("epsilon", "delta", "neighbours", "window", "fade")
 
 
-class Learner:
+class LinearLearner:
     """A linear model that learns from records as they arrive.
 
     Parameters
@@ -50,7 +50,7 @@ class Learner:
     @classmethod
     def renewed(
         cls, specification: Specification, state: dict[str, Any], decision: dict[str, Any]
-    ) -> Learner:
+    ) -> LinearLearner:
         """A stream with fresh noise that starts from what another one has released."""
         options = dict(specification.options)
         if options.get("learner") == "sparse-leader":

@@ -105,7 +105,7 @@ class Renew:
 
 
 @dataclass(frozen=True)
-class Release:
+class ReleaseLeases:
     """Release the leases of a worker that stops."""
 
     leases: Leases

@@ -22,7 +22,7 @@ _ROWS = 2**18  # largest number of rows of a part
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredPersons:
     """What is stored of a stream's table: how often it was rewritten, in how many parts, with how many rows."""
 
     generation: int = 0
@@ -30,38 +30,38 @@ class Kept:
     rows: int = 0
 
 
-def begin(runner: Runner, kept: Kept) -> None:
+def begin(runner: Runner, kept: StoredPersons) -> None:
     """Let the table of a stream, if it has one, record what is new in it."""
     if runner.persons is not None:
         runner.persons.keep_apart(kept.rows)
 
 
 def write(
-    rows: Transaction, ring: Ring, stream: int, runner: Runner, kept: Kept
-) -> tuple[dict[str, Any], Kept]:
+    rows: Transaction, ring: Ring, stream: int, runner: Runner, kept: StoredPersons
+) -> tuple[dict[str, Any], StoredPersons]:
     """Write what is new in the table of a stream; returns the stream's state and the description of the parts."""
     state = runner.state()
     if runner.persons is None:
         return state, kept
     found = runner.persons.changes()
     if found.whole:
-        kept = Kept(kept.generation + 1)
+        kept = StoredPersons(kept.generation + 1)
         rows.clear_persons(stream)
     for first in range(0, len(found.entries), _ROWS):
         some = slice(first, first + _ROWS)
         plain = pack({"digests": found.digests[some], "entries": found.entries[some]})
         place = person_place(stream, kept.generation, kept.parts)
         rows.add_persons(stream, kept.generation, kept.parts, ring.seal(plain, place))
-        kept = Kept(kept.generation, kept.parts + 1, kept.rows + len(found.entries[some]))
+        kept = StoredPersons(kept.generation, kept.parts + 1, kept.rows + len(found.entries[some]))
     state[_TABLE] = [kept.generation, kept.parts, kept.rows]
     return state, kept
 
 
-def read(rows: Reading, ring: Ring, stream: int, state: dict[str, Any]) -> Kept:
+def read(rows: Reading, ring: Ring, stream: int, state: dict[str, Any]) -> StoredPersons:
     """Put the table of a stream back into its state, and return its description."""
     if _TABLE not in state:  # there is no table, or an earlier version kept it in the state
-        return Kept()
-    kept = Kept(*map(int, state.pop(_TABLE)))
+        return StoredPersons()
+    kept = StoredPersons(*map(int, state.pop(_TABLE)))
     there = rows.persons(stream)
     if [(generation, part) for generation, part, _ in there] != [
         (kept.generation, part) for part in range(kept.parts)

@@ -57,7 +57,7 @@ def _translated(query: str) -> str:
     return query.replace("?", "%s")
 
 
-class _Connection:
+class _PostgresConnection:
     """A connection with the operations that the queries use."""
 
     def __init__(self, url: str) -> None:
@@ -178,7 +178,7 @@ class PostgresRows(Rows):
 def look(url: str) -> Iterator[PostgresRows]:
     """A consistent view of a database while workers write to it; changes nothing."""
     try:
-        connection = _Connection(url)
+        connection = _PostgresConnection(url)
         try:
             connection.write("SET search_path = reticent")
             connection.write("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -206,8 +206,8 @@ class PostgresStore:
     def __init__(self, url: str) -> None:
         self._url = url
         self._place: tuple[str, ...] | None = None
-        self._writer: _Connection | None = None
-        self._reader: _Connection | None = None
+        self._writer: _PostgresConnection | None = None
+        self._reader: _PostgresConnection | None = None
         self._writing, self._reading = threading.Lock(), threading.RLock()
         try:
             self._writer = self._connect()
@@ -222,8 +222,8 @@ class PostgresStore:
             self.close()
             raise
 
-    def _connect(self) -> _Connection:
-        connection = _Connection(self._url)
+    def _connect(self) -> _PostgresConnection:
+        connection = _PostgresConnection(self._url)
         try:
             if connection.plain.info.server_version < OLDEST:
                 raise StoreError(
@@ -259,7 +259,7 @@ class PostgresStore:
             raise
         return connection
 
-    def _again(self) -> _Connection:
+    def _again(self) -> _PostgresConnection:
         """A new connection after one was lost."""
         try:
             return self._connect()
@@ -313,7 +313,7 @@ class PostgresStore:
                     raise _failed(error, lost) from error
                 raise
 
-    def _undo(self, connection: _Connection | None) -> bool:
+    def _undo(self, connection: _PostgresConnection | None) -> bool:
         """Roll back what is left of a transaction; returns whether the connection is lost."""
         if connection is None:
             return True

@@ -19,8 +19,8 @@ from reticent.state.persons import Persons
 from reticent.tables import Encoder
 
 _KINDS: dict[str, Any] = {
-    "logistic": learners.Learner,
-    "linear": learners.Learner,
+    "logistic": learners.LinearLearner,
+    "linear": learners.LinearLearner,
     "total": totals.Total,
     "bandit": bandits.Player,
 }

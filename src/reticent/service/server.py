@@ -24,7 +24,7 @@ from reticent.service.app import make_app
 from reticent.service.engine import Engine
 from reticent.service.folder import Home, Options
 from reticent.service.jobs import Jobs
-from reticent.service.leases import JOBS, Claim, Leases, Release, Renew
+from reticent.service.leases import JOBS, Claim, Leases, ReleaseLeases, Renew
 from reticent.service.sources import Puller, read_sources
 from reticent.service.specification import Specification
 from reticent.service.streams import Forget, deleted
@@ -132,7 +132,7 @@ def _run(options: Options, folder: Home, engine: Engine, say: Callable[[str], No
         jobs.stop()
         if engine.leases is not None:
             with contextlib.suppress(Exception):  # otherwise they expire by themselves
-                await service.do(Release(engine.leases))
+                await service.do(ReleaseLeases(engine.leases))
         await asyncio.to_thread(engine.stop)
 
     config = uvicorn.Config(

@@ -1,10 +1,11 @@
 """Sources from which the service fetches records itself: files in a folder, a PostgreSQL table, a Redis stream.
 
-A source has one method: given a position, it returns the records after it and the next position (:class:`Source`). The
-position is written in the transaction that counts the records, and only if it is still the one from which they were
-fetched; so a restart, or two workers that fetch at once, neither repeat nor skip records. A new kind is a class with
-``fetch`` and a line in ``KINDS``. For Kafka a position is a JSON object with the offset of each partition: ``fetch``
-assigns these, polls, and returns values and offsets; the consumer group's own offsets are not used.
+A source has one method: given a position, it returns the records after it and the next position
+(:class:`RecordSource`). The position is written in the transaction that counts the records, and only if it is still the
+one from which they were fetched; so a restart, or two workers that fetch at once, neither repeat nor skip records. A
+new kind is a class with ``fetch`` and a line in ``KINDS``. For Kafka a position is a JSON object with the offset of
+each partition: ``fetch`` assigns these, polls, and returns values and offsets; the consumer group's own offsets are not
+used.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _PAUSE = 1.0  # seconds between requests to a source that had nothing
 _AGAIN = 10.0  # seconds after which a failed source is retried
 
 
-class Source(Protocol):
+class RecordSource(Protocol):
     """A source of records, in an order that does not change."""
 
     def fetch(self, position: str, most: int) -> tuple[list[bytes], str]:
@@ -155,7 +156,7 @@ class RedisSource:
         return lines, found[-1][0].decode() if found else position
 
 
-KINDS: dict[str, Callable[..., Source]] = {
+KINDS: dict[str, Callable[..., RecordSource]] = {
     "folder": FolderSource,
     "postgres": TableSource,
     "redis": RedisSource,
@@ -191,7 +192,7 @@ class Described:
 
     name: str
     stream: str
-    source: Source
+    source: RecordSource
 
 
 def read_sources(path: Path) -> list[Described]:

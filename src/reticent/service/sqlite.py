@@ -34,7 +34,7 @@ SELECT ?2, substr(?6, 1 + ?4 * at, ?4), substr(?7, 1 + ?5 * at, ?5), ?3 FROM pla
 _LOG_PAGES = 4000  # pages of the write-ahead log before a checkpoint, so that states are overwritten within it
 
 
-class _Connection:
+class _SqliteConnection:
     """A connection with the operations that the queries use."""
 
     def __init__(self, path: Path, *, only_reading: bool = False) -> None:
@@ -64,7 +64,7 @@ class _Connection:
 class SqliteRows(Rows):
     """The queries, in a transaction of SQLite."""
 
-    _db: _Connection
+    _db: _SqliteConnection
 
     def remember_new(
         self, stream: int, keys: Sequence[bytes], digests: Sequence[bytes], number: int
@@ -107,7 +107,7 @@ def look(path: Path) -> Iterator[SqliteRows]:
     if not path.exists():
         raise StoreError(f"there is no service in {path.parent}: {path.name} is missing")
     try:
-        connection = _Connection(path, only_reading=True)
+        connection = _SqliteConnection(path, only_reading=True)
         try:
             connection.write("BEGIN")
             rows = SqliteRows(connection)
@@ -165,7 +165,7 @@ class SqliteStore:
         draft = self.path.with_name(self.path.name + ".draft")
         draft.unlink(missing_ok=True)
         os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        connection = _Connection(draft)
+        connection = _SqliteConnection(draft)
         try:
             connection.write("PRAGMA synchronous = FULL")
             connection.write("BEGIN IMMEDIATE")
@@ -177,10 +177,10 @@ class SqliteStore:
         for place in (self.path, self.path.parent):
             sync(place)
 
-    def _connect(self) -> _Connection:
+    def _connect(self) -> _SqliteConnection:
         if not self.path.stat().st_size:
             raise self._damaged("it is empty")
-        connection = _Connection(self.path)
+        connection = _SqliteConnection(self.path)
         ((mode,),) = connection.rows("PRAGMA journal_mode = WAL")
         if mode != "wal":
             raise StoreError(

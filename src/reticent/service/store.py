@@ -291,7 +291,7 @@ class Transaction(Reading, Protocol):
         """Append to a log."""
 
 
-class Store(Protocol):
+class ServiceStore(Protocol):
     """The storage of a service."""
 
     def read(self) -> AbstractContextManager[Reading]:

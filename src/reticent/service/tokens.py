@@ -74,7 +74,7 @@ def hashed(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
-class Desk:
+class KnownTokens:
     """The known tokens; read at start, and again whenever they change."""
 
     def __init__(self, rows: list[TokenRow]) -> None:

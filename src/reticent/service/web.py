@@ -94,7 +94,7 @@ class Service:
         self._readers: dict[str, Reader] = {}
         self._waiting: dict[str, set[Waiting]] = defaultdict(set)
         self._limiter = tokens.Limiter(rate)
-        self.tokens = tokens.Desk([])
+        self.tokens = tokens.KnownTokens([])
         self.reload_tokens()
         self._loop: asyncio.AbstractEventLoop | None = None
         engine.watch(self._published)

@@ -28,7 +28,7 @@ class ContractError(AssertionError):
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckedPart:
     """One part of the contract: its name, whether it held, and the worst case if it did not.
 
     Parameters
@@ -54,12 +54,12 @@ class CheckReport:
     ----------
     subject : str
         The set.
-    findings : tuple of Finding
+    findings : tuple of CheckedPart
         The result of each part of the contract.
     """
 
     subject: str
-    findings: tuple[Finding, ...]
+    findings: tuple[CheckedPart, ...]
 
     @property
     def passed(self) -> bool:
@@ -120,14 +120,14 @@ def check(
     """
     if not isinstance(convex, ConvexSet):
         raise TypeError(f"check needs a reticent.sets.ConvexSet, got {type(convex).__name__}")
-    trial = _Trial(convex, integer(trials, "trials", low=1), number(tol, "tol", low=0.0), seed)
+    trial = _SetTrial(convex, integer(trials, "trials", low=1), number(tol, "tol", low=0.0), seed)
     findings = []
     for name, part in trial.parts():
         try:
             problem = part()
         except Exception as error:  # a crash is a finding like any other
             problem = f"raised {type(error).__name__}: {error}"
-        findings.append(Finding(name, not problem, problem))
+        findings.append(CheckedPart(name, not problem, problem))
         if problem and name == "attributes":
             break  # the other parts need valid attributes
     report = CheckReport(repr(convex), tuple(findings))
@@ -136,7 +136,7 @@ def check(
     return report
 
 
-class _Trial:
+class _SetTrial:
     """The random inputs and the parts of the contract.
 
     A part returns a sentence about its worst failure, or nothing.

@@ -33,7 +33,7 @@ _BLOCK = 4096
 Projection = Callable[[FloatArray], FloatArray]
 
 
-class Terms(Protocol):
+class PredictorLosses(Protocol):
     """Losses of linear predictors, one per record, as a sum or as a mean.
 
     Slopes and second derivatives include the weights of records; in a mean each is divided by the number of records.
@@ -127,7 +127,7 @@ class Objective:
 
     Parameters
     ----------
-    terms : Terms
+    terms : PredictorLosses
         The part that depends on the records.
     ridge : float or array
         The matrix R; a number stands for that multiple of the identity.
@@ -143,7 +143,7 @@ class Objective:
         Whether a part of the records gives a good starting point.
     """
 
-    terms: Terms
+    terms: PredictorLosses
     ridge: float | FloatArray
     linear: FloatArray | None = None
     _: KW_ONLY

@@ -24,7 +24,7 @@ class Store(Protocol):
         """Replace what was saved before, all or nothing."""
 
 
-class Stream(Protocol):
+class Committable(Protocol):
     """What can be committed: running totals, online learners, bandits and online estimators."""
 
     def state(self) -> dict[str, Any]: ...
@@ -99,7 +99,7 @@ class Committed:
         Where its states go.
     """
 
-    def __init__(self, stream: Stream, store: Store) -> None:
+    def __init__(self, stream: Committable, store: Store) -> None:
         self._stream, self._store = stream, store
         self._lock = threading.RLock()
         self._failure: str | None = None

@@ -22,7 +22,7 @@ class MalformedMessage(ValueError):
     """Bytes that are not a message of this protocol; the text says why and quotes none of them."""
 
 
-class Reader:
+class FieldReader:
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.at = 0
@@ -42,7 +42,7 @@ class Field(NamedTuple):
     """How one kind of field is written and read."""
 
     write: Callable[[Any], bytes]
-    read: Callable[[Reader], Any]
+    read: Callable[[FieldReader], Any]
 
 
 _U8, _U32, _U64, _I8, _F64 = (struct.Struct(f"<{letter}") for letter in "BIQbd")
@@ -76,14 +76,14 @@ def _number(form: struct.Struct) -> Field:
     return Field(lambda value: _write_number(form, value), lambda reader: reader.number(form))
 
 
-def _read_flag(reader: Reader) -> bool:
+def _read_flag(reader: FieldReader) -> bool:
     value = reader.number(_U8)
     if value > 1:
         raise MalformedMessage("a flag in the message is neither 0 nor 1")
     return bool(value)
 
 
-def _read_sign(reader: Reader) -> int:
+def _read_sign(reader: FieldReader) -> int:
     value: int = reader.number(_I8)
     if value not in (-1, 1):
         raise MalformedMessage("a sign in the message is neither -1 nor 1")
@@ -97,7 +97,7 @@ def _write_text(value: str) -> bytes:
     return _U32.pack(len(data)) + data
 
 
-def _read_text(reader: Reader) -> str:
+def _read_text(reader: FieldReader) -> str:
     size = reader.number(_U32)
     if size > MAX_TEXT:
         raise MalformedMessage(f"a text in the message is longer than {MAX_TEXT} bytes")
@@ -121,13 +121,13 @@ def _write_places(value: Any) -> bytes:
     return _U32.pack(whole.size) + whole.astype("<u4").tobytes()
 
 
-def _array(reader: Reader, form: str) -> Any:
+def _array(reader: FieldReader, form: str) -> Any:
     count = reader.number(_U32)
     data = reader.take(count * np.dtype(form).itemsize)  # checked against the length first
     return np.frombuffer(data, form)
 
 
-def _read_numbers(reader: Reader) -> Any:
+def _read_numbers(reader: FieldReader) -> Any:
     array = _array(reader, "<f8").astype(np.float64)
     if not np.isfinite(array).all():
         raise MalformedMessage("an array in the message holds a number that is not finite")
@@ -158,6 +158,6 @@ def write(kind: str, value: Any) -> bytes:
     return FIELDS[kind].write(value)
 
 
-def read(kind: str, reader: Reader) -> Any:
+def read(kind: str, reader: FieldReader) -> Any:
     """The next field, of that kind."""
     return FIELDS[kind].read(reader)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent.checks import FloatArray
-from reticent.vertical.codec import MalformedMessage, Reader, read, write
+from reticent.vertical.codec import FieldReader, MalformedMessage, read, write
 
 VERSION = 1
 MAX_BYTES = 64 * 2**20
@@ -345,7 +345,7 @@ def decode(data: bytes, limit: int = MAX_BYTES) -> Message:
     if size != len(data) - _HEAD.size:
         raise MalformedMessage("the message is not as long as it says")
     kind = KINDS[code]
-    reader = Reader(bytes(data[_HEAD.size :]))
+    reader = FieldReader(bytes(data[_HEAD.size :]))
     fields = {name: read(how, reader) for name, how in _layout(kind)}
     if reader.at != len(reader.data):
         raise MalformedMessage("bytes are left over after the last field of the message")

@@ -41,7 +41,7 @@ class RayActors:
         except ImportError as error:
             raise ImportError("this transport needs Ray: pip install ray") from error
 
-        class Site:
+        class PartyActor:
             def __init__(self, make: Callable[[], Any]) -> None:
                 self.party = make()
 
@@ -50,7 +50,7 @@ class RayActors:
                 return answer
 
         self._ray, self.timeout = ray, timeout
-        actor = ray.remote(**options)(Site) if options else ray.remote(Site)
+        actor = ray.remote(**options)(PartyActor) if options else ray.remote(PartyActor)
         self._actors = {name: actor.remote(make) for name, make in makers.items()}
 
     @property

@@ -16,7 +16,7 @@ import numpy as np
 
 import reticent
 from reticent import checks
-from reticent.cli.compare.entrants import Table, entrants, reference
+from reticent.cli.compare.entrants import EncodedTable, entrants, reference
 from reticent.cli.console import Console, Rate, table
 from reticent.cli.errors import Refused
 from reticent.cli.tasks import encoder_of
@@ -24,7 +24,7 @@ from reticent.papers.figures import store
 from reticent.papers.figures.draw import machine
 from reticent.papers.figures.figure import CLEAN, IDLE, Row
 from reticent.papers.figures.produce import made
-from reticent.plots.panels import GREY, Line, Panel, looks, panels
+from reticent.plots.panels import GREY, Panel, PanelLine, looks, panels
 from reticent.tables import Encoder, Schema, read
 from reticent.trace.sweep import sweep
 
@@ -38,7 +38,7 @@ WARNING = (
 
 
 @functools.lru_cache(maxsize=1)
-def load(data: str, schema: str, target: str) -> tuple[Table, int]:
+def load(data: str, schema: str, target: str) -> tuple[EncodedTable, int]:
     """Load the whole table; also return the number of records omitted because their target cannot be used."""
     encoder = Encoder(Schema.from_file(schema), target, persons=False)
     records = read(data, encoder)
@@ -49,7 +49,7 @@ def load(data: str, schema: str, target: str) -> tuple[Table, int]:
         )
     bounds = None if encoder.classes is not None else encoder.target.bounds
     X, y = records.X[rows], np.asarray(records.y)[rows]
-    return Table(X, y, encoder.largest_norm, encoder.classes, bounds), len(records.bad)
+    return EncodedTable(X, y, encoder.largest_norm, encoder.classes, bounds), len(records.bad)
 
 
 def contest(
@@ -202,17 +202,17 @@ def draw(result: store.Result, label: str, title: str, path: Path) -> Path:
     """Draw the scores of all entrants against epsilon, as an SVG file."""
     import matplotlib
 
-    lines: dict[tuple[str, str], Line] = {}
+    lines: dict[tuple[str, str], PanelLine] = {}
     found = store.summarise(result.rows)
     for name in dict.fromkeys(one.variant for one in found):
         own = [one for one in found if one.variant == name]
         scores = np.maximum([one.mean for one in own], FLOOR)
         if own[0].x is None:
-            lines["", name] = Line(None, scores)
+            lines["", name] = PanelLine(None, scores)
             continue
         # Errors are only in the table, because the bands of ten lines would hide the lines.
         none = [0.0] * len(own)
-        lines["", name] = Line([one.x for one in own if one.x is not None], scores, none)
+        lines["", name] = PanelLine([one.x for one in own if one.x is not None], scores, none)
     words = label if label.endswith("%") else f"{label} (at least {FLOOR:g})"
     panel = Panel("score", "all at their defaults", "epsilon", words, y_scale="linear")
     with matplotlib.rc_context({"svg.hashsalt": "compare", "svg.fonttype": "none"}):
@@ -246,7 +246,7 @@ def scores(result: store.Result, label: str) -> str:
     return f"{label}: mean ± standard error of {repeats} repeats, * the best\n{table(lines)}"
 
 
-def _cell(one: store.Summary | None, best: float, digits: int) -> str:
+def _cell(one: store.MeanOverSeeds | None, best: float, digits: int) -> str:
     """A score and its standard error, with a star if it is the best of private ones; a dash if there is none."""
     if one is None:
         return "- "

@@ -24,7 +24,7 @@ INTERCEPT = 0.3  # the constant beside features of norm 1, as in the estimators
 
 
 @dataclass(frozen=True)
-class Table:
+class EncodedTable:
     """Encoded records.
 
     Parameters
@@ -60,13 +60,13 @@ class Table:
         low, high = self.bounds
         return np.clip(2.0 * (np.asarray(self.y, dtype=float) - low) / (high - low) - 1.0, -1, 1)
 
-    def part(self, rows: NDArray[np.int64]) -> Table:
+    def part(self, rows: NDArray[np.int64]) -> EncodedTable:
         """A table of the given rows."""
-        return Table(self.X[rows], self.y[rows], self.norm, self.classes, self.bounds)
+        return EncodedTable(self.X[rows], self.y[rows], self.norm, self.classes, self.bounds)
 
 
 @dataclass(frozen=True)
-class Outcome:
+class EntrantScore:
     """An entrant's score on held-out records, and the true guarantee of its fit."""
 
     score: float
@@ -82,15 +82,17 @@ def _r2(predicted: FloatArray, targets: FloatArray) -> float:
     return 1.0 - rest / max(float(np.sum((targets - targets.mean()) ** 2)), 1e-300)
 
 
-def _solve(train: Table, test: Table, solver: Any, loss: Any, where: Any, budget: reticent.Budget,
-           seed: int, **more: Any) -> Outcome:  # fmt: skip
+def _solve(train: EncodedTable, test: EncodedTable, solver: Any, loss: Any, where: Any, budget: reticent.Budget,
+           seed: int, **more: Any) -> EntrantScore:  # fmt: skip
     fit = solver(loss, where, train.features, train.targets, budget=budget, seed=seed, **more)
     z = test.features @ fit.point
     score = _r2(z, test.targets) if test.classes is None else _accuracy(np.sign(z), test.targets)
-    return Outcome(score, fit.guarantee.epsilon(budget.delta))
+    return EntrantScore(score, fit.guarantee.epsilon(budget.delta))
 
 
-def _estimate(train: Table, test: Table, name: str, budget: reticent.Budget, seed: int) -> Outcome:
+def _estimate(
+    train: EncodedTable, test: EncodedTable, name: str, budget: reticent.Budget, seed: int
+) -> EntrantScore:
     kind: Any = getattr(estimators, name)
     known: dict[str, Any] = {
         "epsilon": budget.epsilon,
@@ -110,14 +112,16 @@ def _estimate(train: Table, test: Table, name: str, budget: reticent.Budget, see
         if test.classes is None
         else _accuracy(predicted, test.y)
     )
-    return Outcome(score, model.guarantee_.epsilon(budget.delta))
+    return EntrantScore(score, model.guarantee_.epsilon(budget.delta))
 
 
-Entrant = Callable[[Table, Table, reticent.Budget, int], Outcome]
+Entrant = Callable[[EncodedTable, EncodedTable, reticent.Budget, int], EntrantScore]
 
 
 def _solver(solver: Any, loss: Any, l1: bool = False, **more: Any) -> Entrant:
-    def run(train: Table, test: Table, budget: reticent.Budget, seed: int) -> Outcome:
+    def run(
+        train: EncodedTable, test: EncodedTable, budget: reticent.Budget, seed: int
+    ) -> EntrantScore:
         where = sets.L1Ball(train.features.shape[1], 5.0) if l1 else None
         return _solve(train, test, solver, loss, where, budget, seed, **more)
 
@@ -125,7 +129,9 @@ def _solver(solver: Any, loss: Any, l1: bool = False, **more: Any) -> Entrant:
 
 
 def _estimator(name: str) -> Entrant:
-    def run(train: Table, test: Table, budget: reticent.Budget, seed: int) -> Outcome:
+    def run(
+        train: EncodedTable, test: EncodedTable, budget: reticent.Budget, seed: int
+    ) -> EntrantScore:
         return _estimate(train, test, name, budget, seed)
 
     return run
@@ -164,7 +170,7 @@ def entrants(classes: tuple[str, ...] | None) -> dict[str, Entrant]:
     return there | solvers
 
 
-def reference(train: Table, test: Table) -> tuple[float, float]:
+def reference(train: EncodedTable, test: EncodedTable) -> tuple[float, float]:
     """The scores without privacy and without learning."""
     from sklearn.linear_model import LogisticRegression, Ridge
 

@@ -24,9 +24,9 @@ from reticent.papers.figures.figure import (
     OURS,
     PUBLISHED,
     Figure,
+    MeanOverSeeds,
     Row,
     Settings,
-    Summary,
     Task,
 )
 from reticent.plots.panels import Panel, label
@@ -205,7 +205,7 @@ def notes(settings: Settings) -> list[str]:
     ]
 
 
-def findings(summaries: list[Summary]) -> list[str]:
+def findings(summaries: list[MeanOverSeeds]) -> list[str]:
     """One sentence per learner: its exponents of the regret over the later horizons, over all panels."""
     found: dict[tuple[str, str], list[float]] = {}
     for panel in dict.fromkeys(one.panel for one in summaries):

@@ -16,10 +16,10 @@ from reticent.papers.figures.figure import (
     OURS,
     PUBLISHED,
     Figure,
-    Summary,
+    MeanOverSeeds,
 )
 from reticent.papers.figures.store import Result, summarise
-from reticent.plots.panels import GREY, Line, Panel, looks, panels
+from reticent.plots.panels import GREY, Panel, PanelLine, looks, panels
 from reticent.plots.style import COLOURS
 
 COLOUR_OF = {
@@ -33,17 +33,17 @@ COLOUR_OF = {
 }
 
 
-def _lines(summaries: list[Summary]) -> dict[tuple[str, str], Line]:
-    groups: dict[tuple[str, str], list[Summary]] = {}
+def _lines(summaries: list[MeanOverSeeds]) -> dict[tuple[str, str], PanelLine]:
+    groups: dict[tuple[str, str], list[MeanOverSeeds]] = {}
     for one in summaries:
         groups.setdefault((one.series, one.variant), []).append(one)
     lines = {}
     for key, group in groups.items():
         if group[0].x is None:
-            lines[key] = Line(None, [group[0].mean])
+            lines[key] = PanelLine(None, [group[0].mean])
             continue
         computed = all(one.count == 1 and one.variant == BOUND for one in group)
-        lines[key] = Line(
+        lines[key] = PanelLine(
             [one.x for one in group if one.x is not None],
             [one.mean for one in group],
             None if computed else [one.error for one in group],
@@ -69,7 +69,7 @@ def picture(figure: Figure, result: Result, title: str, path: Path) -> Path:
     return path
 
 
-def by_panel(figure: Figure, result: Result) -> list[tuple[Panel, list[Summary]]]:
+def by_panel(figure: Figure, result: Result) -> list[tuple[Panel, list[MeanOverSeeds]]]:
     """The panels that have numbers, each with its numbers."""
     every = summarise(result.rows)
     found = []
@@ -80,7 +80,7 @@ def by_panel(figure: Figure, result: Result) -> list[tuple[Panel, list[Summary]]
     return found
 
 
-def machine(summaries: list[Summary]) -> list[dict[str, Any]]:
+def machine(summaries: list[MeanOverSeeds]) -> list[dict[str, Any]]:
     """Summaries as plain data for ``--json``."""
     return [
         {

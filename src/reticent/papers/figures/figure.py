@@ -52,7 +52,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Summary:
+class MeanOverSeeds:
     """Mean over the seeds, and the standard error of that mean (0 if there is only one value)."""
 
     panel: str
@@ -93,11 +93,11 @@ class Figure:
     measure: Callable[[Settings, Task], list[Row]]
     panels: Callable[[Settings], list[Panel]]
     notes: Callable[[Settings], list[str]]
-    findings: Callable[[list[Summary]], list[str]] = lambda summaries: []
+    findings: Callable[[list[MeanOverSeeds]], list[str]] = lambda summaries: []
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogueEntry:
     """An entry of the catalogue of figures."""
 
     source: str
@@ -107,45 +107,45 @@ class Entry:
 
 
 CATALOGUE = {
-    "online-2a": Entry(
+    "online-2a": CatalogueEntry(
         "Jain, Kothari and Thakurta, Differentially Private Online Learning, figure 2 (a)",
         "Regret of online linear regression on synthetic data",
         "average regret of PQFTL against epsilon, dimension 10, 100,000 records",
         "online_2a",
     ),
-    "online-2b": Entry(
+    "online-2b": CatalogueEntry(
         "Jain, Kothari and Thakurta, figure 2 (b), on stand-in streams",
         "Regret of online linear regression on real streams",
         "average regret of PQFTL against epsilon; flights and blogs stand in for Year Prediction",
         "online_2b",
     ),
-    "online-2c": Entry(
+    "online-2c": CatalogueEntry(
         "Jain, Kothari and Thakurta, figure 2 (c)",
         "Accuracy of online logistic regression",
         "accuracy of PIGD's last decision against epsilon, a tenth of the records held out",
         "online_2c",
     ),
-    "window-1": Entry(
+    "window-1": CatalogueEntry(
         "Lou and Cheung, Projection-free Online Empirical Risk Minimization with Privacy-preserving "
         "and Privacy Expiration, table I",
         "Regret of seven private online learners",
         "measured regret against the horizon T and the window W, one panel for each row of the table",
         "window_1",
     ),
-    "bandit-1": Entry(
+    "bandit-1": CatalogueEntry(
         "Ene, Nguyen and Vladu, Projection-Free Bandit Optimization with Privacy Guarantees, theorem 1",
         "Regret of private bandits",
         "measured regret of a play against the horizon T, and its exponent compared with the theorem's",
         "bandit_1",
     ),
-    "vertical-1": Entry(
+    "vertical-1": CatalogueEntry(
         "Lou and Cheung, Uplink Communication Efficient Differentially Private Sparse Optimization "
         "with Feature-wise Distributed Data, table 1 and corollary 1",
         "Block Frank-Wolfe under five samplings, and what the parties send",
         "measured gap compared with the rates of table 1, bytes sent, and error against epsilon",
         "vertical_1",
     ),
-    "chapter-1": Entry(
+    "chapter-1": CatalogueEntry(
         "Thakurta, Private Optimization: theorems 6.5 to 6.26",
         "Excess risk of the chapter's algorithms compared with the lower bounds",
         "excess empirical risk against epsilon, pure and approximate, natural and hardest data",

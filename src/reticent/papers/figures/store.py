@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reticent.papers.figures.figure import Row, Settings, Summary
+from reticent.papers.figures.figure import MeanOverSeeds, Row, Settings
 
 FORMAT = 1
 FIELDS = tuple(field.name for field in dataclasses.fields(Row))
@@ -109,7 +109,7 @@ def read(path: Path) -> Result:
         ) from None
 
 
-def summarise(rows: list[Row]) -> list[Summary]:
+def summarise(rows: list[Row]) -> list[MeanOverSeeds]:
     """Combine rows that differ only in their seed, in order of first appearance.
 
     Examples
@@ -129,7 +129,7 @@ def summarise(rows: list[Row]) -> list[Summary]:
         spread = math.sqrt(math.fsum((v - mean) ** 2 for v in values) / max(1, len(values) - 1))
         true = [row.true_epsilon for row in group if row.true_epsilon is not None]
         found.append(
-            Summary(panel, series, variant, x, mean, spread / math.sqrt(len(values)), len(values),
+            MeanOverSeeds(panel, series, variant, x, mean, spread / math.sqrt(len(values)), len(values),
                     max(true) if true else None)
         )  # fmt: skip
     return found

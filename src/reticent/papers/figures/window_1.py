@@ -23,9 +23,9 @@ from reticent.papers.figures.figure import (
     OURS,
     PUBLISHED,
     Figure,
+    MeanOverSeeds,
     Row,
     Settings,
-    Summary,
     Task,
 )
 from reticent.plots.panels import Panel
@@ -182,7 +182,7 @@ def notes(settings: Settings) -> list[str]:
     ]
 
 
-def findings(summaries: list[Summary]) -> list[str]:
+def findings(summaries: list[MeanOverSeeds]) -> list[str]:
     """One sentence per row: its regret at the longest horizon, and the exponent over the last doubling."""
     words = []
     for row, title in ROWS.items():

@@ -37,7 +37,7 @@ PathLike = str | os.PathLike[str]
 PARTIES_FILE = "federation.json"
 
 
-class Outcome(dict[str, Any]):
+class RunOutcome(dict[str, Any]):
     """The outcome of a run: plain data, as in the model file, with a readable `print`."""
 
     @property
@@ -56,7 +56,7 @@ class Outcome(dict[str, Any]):
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        return f"<Outcome of a run: {sum(map(len, self.weights.values()))} weights, {len(self.weights)} parties>"
+        return f"<RunOutcome: {sum(map(len, self.weights.values()))} weights, {len(self.weights)} parties>"
 
     def _repr_html_(self) -> str:
         return html_tables.block(str(self))
@@ -178,7 +178,7 @@ def run(
     patience: float = 60.0,
     shown: bool = False,
     **terms: Any,
-) -> Outcome:
+) -> RunOutcome:
     """Submit a run, follow it to its end, and fetch the model.
 
     Parameters
@@ -208,7 +208,7 @@ def run(
 
     Returns
     -------
-    Outcome
+    RunOutcome
         The model, as nonzero weights by party, and what the run cost.
 
     Raises
@@ -245,7 +245,7 @@ def run(
         _show(line, {"round": outcome["rounds"], "rounds": outcome["rounds"]})
     if model is not None:
         jobs.keep(Path(model), outcome)
-    return Outcome(outcome)
+    return RunOutcome(outcome)
 
 
 def weights(kit: PathLike, model: PathLike) -> dict[str, float]:

@@ -77,7 +77,7 @@ class Rehearsal:
             begin = commands.serve if name == SERVER_FOLDER else commands.party
             self.processes[name] = begin(self.kits[name], wait=False, log=self.log_of(name))
 
-    def run(self, name: str, **terms: Any) -> commands.Outcome:
+    def run(self, name: str, **terms: Any) -> commands.RunOutcome:
         """Submit a run and follow it; the arguments are those of `run`."""
         return commands.run(self.analyst, name=name, **terms)
 

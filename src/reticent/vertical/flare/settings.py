@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from reticent import checks
 from reticent.privacy import Budget, Ledger
-from reticent.vertical.flare.tables import Table, read_table
+from reticent.vertical.flare.tables import PartyTable, read_table
 from reticent.vertical.messages import MAX_BYTES
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class Settings:
         os.replace(draft, path)
         return path
 
-    def table(self) -> Table:
+    def table(self) -> PartyTable:
         """The site's own data."""
         return read_table(
             Path(self.data),

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
-class Table:
+class PartyTable:
     """Columns, labels if any, and who each row is about, in the order of the ids."""
 
     names: tuple[str, ...]
@@ -32,7 +32,7 @@ def read_table(
     id_column: str,
     label_column: str | None = None,
     columns: Sequence[str] | None = None,
-) -> Table:
+) -> PartyTable:
     """Read a `.csv` with a header, a `.parquet`, or a `.npz` with one array per column.
 
     Parameters
@@ -48,7 +48,7 @@ def read_table(
 
     Returns
     -------
-    Table
+    PartyTable
         The table, sorted by id.
     """
     raw = _read(path)
@@ -64,7 +64,7 @@ def read_table(
     order = sorted(range(len(ids)), key=ids.__getitem__)
     features = np.column_stack([_numbers(raw[name], name, path) for name in names])[order]
     labels = None if label_column is None else _numbers(raw[label_column], label_column, path)
-    return Table(
+    return PartyTable(
         names=tuple(names),
         ids=[ids[row] for row in order],
         features=np.ascontiguousarray(features),

@@ -1,7 +1,7 @@
 """Pass arrays to a kernel by their addresses, because taking a dozen of them as arguments can cost more than its work.
 
-A `Desk` keeps its arrays alive, so an address is valid as long as the desk; if an array is replaced, a new desk must
-be made. It is meant for kernels that process one record, which takes a microsecond or two.
+`ArrayAddresses` keeps its arrays alive, so an address is valid as long as the object; if an array is replaced, a new
+object must be made. It is meant for kernels that process one record, which takes a microsecond or two.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from reticent.compiling import carray, compiled, pointer
 _SLOTS = 3  # numbers for each array: its address, and its numbers of rows and columns
 
 
-class Desk:
-    """A fixed list of arrays of doubles or of 64-bit integers, with one or two dimensions.
+class ArrayAddresses:
+    """The addresses of a fixed list of arrays of doubles or of 64-bit integers, with one or two dimensions.
 
     Parameters
     ----------
@@ -33,34 +33,34 @@ class Desk:
 
 
 @compiled
-def floats(desk, place):
+def floats(addresses, place):
     """The array at a place, as a vector of doubles."""
     at = _SLOTS * place
-    return carray(pointer(desk[at]), (desk[at + 1],), np.float64)
+    return carray(pointer(addresses[at]), (addresses[at + 1],), np.float64)
 
 
 @compiled
-def float_rows(desk, place):
+def float_rows(addresses, place):
     """The array at a place, as a matrix of doubles."""
     at = _SLOTS * place
-    return carray(pointer(desk[at]), (desk[at + 1], desk[at + 2]), np.float64)
+    return carray(pointer(addresses[at]), (addresses[at + 1], addresses[at + 2]), np.float64)
 
 
 @compiled
-def integers(desk, place):
+def integers(addresses, place):
     """The array at a place, as a vector of integers."""
     at = _SLOTS * place
-    return carray(pointer(desk[at]), (desk[at + 1],), np.int64)
+    return carray(pointer(addresses[at]), (addresses[at + 1],), np.int64)
 
 
 @compiled
-def integer_rows(desk, place):
+def integer_rows(addresses, place):
     """The array at a place, as a matrix of integers."""
     at = _SLOTS * place
-    return carray(pointer(desk[at]), (desk[at + 1], desk[at + 2]), np.int64)
+    return carray(pointer(addresses[at]), (addresses[at + 1], addresses[at + 2]), np.int64)
 
 
 @compiled
-def no_bytes(desk):
+def no_bytes(addresses):
     """An empty vector of bytes."""
-    return carray(pointer(desk[0]), (0,), np.uint8)
+    return carray(pointer(addresses[0]), (0,), np.uint8)

@@ -61,7 +61,10 @@ def test_planted_errors_are_caught(loss, words):
     with pytest.raises(sets.ContractError, match=words):
         losses.check(loss, A, Y)
     report = losses.check(loss, A, Y, raise_on_failure=False)
+    assert isinstance(report, sets.CheckReport)
     assert not report.passed
+    assert any(words in text for text in report.failures)
+    assert all(text in str(report) for text in report.failures)
 
 
 def test_planted_errors_in_a_built_in_loss_are_caught():

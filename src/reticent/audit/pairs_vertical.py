@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from reticent.audit.party_requests import GenerousLedger, asked
 from reticent.audit.registry import Pair, register
 from reticent.checks import FloatArray
-from reticent.privacy import Budget, Entry, Guarantee, Ledger
-from reticent.vertical import Party, Plan, messages
+from reticent.privacy import Budget
+from reticent.vertical import Party, Plan
 from reticent.vertical.messages import AskLabels, Choice, Fetch, Sketch, Step
 from reticent.vertical.plan import Terms, guarantee_of
 
@@ -29,26 +30,12 @@ _PLENTY = 1e6
 BOTH = ({"neighbours": "zero-out"}, {"neighbours": "replace"})
 
 
-class _Generous(Ledger):
-    """A ledger that accepts every charge, because the messages are attacked and not the accounting."""
-
-    def spend(self, guarantee: Guarantee, what: str) -> Entry:
-        return Entry(what, guarantee, "")
-
-
 def _blank(neighbours: str) -> float:
     return 0.0 if neighbours == "zero-out" else -_OVERLONG
 
 
-def _ask(party: Party, sequence: int, request: messages.Message) -> Any:
-    answer = messages.decode(party.handle(request.encode()))
-    if isinstance(answer, messages.Refusal):
-        raise RuntimeError(f"request {sequence} was refused: {answer.text}")
-    return answer
-
-
 def _open(party: Party, plan: Plan) -> None:
-    _ask(party, 1, plan.request(bytes(16), 1))
+    asked(party, plan.request(bytes(16), 1))
 
 
 def label_pair(name: str, *, neighbours: str = "zero-out", delta: float = 1e-6) -> Pair:
@@ -69,7 +56,7 @@ def label_pair(name: str, *, neighbours: str = "zero-out", delta: float = 1e-6) 
             labels=np.full(size, world),
         )
         _open(party, plan(size))
-        answer: Sketch = _ask(party, 2, AskLabels(run=bytes(16), sequence=2))
+        answer: Sketch = asked(party, AskLabels(run=bytes(16), sequence=2))
         return answer.sketch
 
     claim = guarantee_of(plan(1000), Terms(neighbours=neighbours))
@@ -88,7 +75,7 @@ def _transcript(world: float, place: int, budget: Budget, plan: Plan, rounds: in
         f"party {place}",
         X,
         ids=range(2),
-        ledger=_Generous(budget, adaptive=True),
+        ledger=GenerousLedger(budget, adaptive=True),
         key=_KEY,
         labels=np.zeros(2),
     )
@@ -98,12 +85,12 @@ def _transcript(world: float, place: int, budget: Budget, plan: Plan, rounds: in
     for t in range(rounds):
         push = np.array([0.0, 1e6 if t % 2 == 0 else -1e6])
         request = Step(run=bytes(16), sequence=sequence, round=t, last=False, others=push)
-        choice: Choice = _ask(party, sequence, request)
+        choice: Choice = asked(party, request)
         sign = choice.sign * (1.0 if choice.column == 0 else -1.0) * (1.0 if t % 2 == 0 else -1.0)
         told += [sign, sign * float(choice.value[0])]
         sequence += 1
     fetch = Fetch(run=bytes(16), sequence=sequence, column=choice.column)
-    sketch: Sketch = _ask(party, sequence, fetch)
+    sketch: Sketch = asked(party, fetch)
     told.append(float(sketch.sketch[1]) * (1.0 if choice.column == 0 else -1.0))
     return told
 

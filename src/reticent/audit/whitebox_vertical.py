@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from reticent import vertical
+from reticent.audit.party_requests import GenerousLedger, asked
 from reticent.audit.whitebox_matching import InputPair, Outcome
 from reticent.audit.whitebox_records import (
     BOTH,
@@ -19,25 +20,11 @@ from reticent.audit.whitebox_records import (
     case,
 )
 from reticent.noise import Source
-from reticent.privacy import Budget, Entry, Guarantee, Ledger
+from reticent.privacy import Budget
 from reticent.vertical import messages
 from reticent.vertical.plan import Terms, guarantee_of
 
 _MANY = 128  # rows that put one score far ahead of the others, where Laplace noise reveals most
-
-
-class _Generous(Ledger):
-    """A ledger that accepts every charge, because the messages are audited and not the accounting."""
-
-    def spend(self, guarantee: Guarantee, what: str) -> Entry:
-        return Entry(what, guarantee, "")
-
-
-def _asked(party: vertical.Party, request: messages.Message) -> Any:
-    answer = messages.decode(party.handle(request.encode()))
-    if isinstance(answer, messages.Refusal):
-        raise RuntimeError(f"a request was refused: {answer.text}")
-    return answer
 
 
 def _told(plan: vertical.Plan, terms: Terms) -> Run:
@@ -51,24 +38,24 @@ def _told(plan: vertical.Plan, terms: Terms) -> Run:
             "honest",
             X,
             ids=range(len(X)),
-            ledger=_Generous(budget, adaptive=True),
+            ledger=GenerousLedger(budget, adaptive=True),
             key=bytes(16),
             labels=y,
         )
-        _asked(party, plan.request(bytes(16), 1))
+        asked(party, plan.request(bytes(16), 1))
         sequence, seen = 2, []
         for t in range(plan.rounds):
             push = np.full(plan.sketch_size, 1e6 if t % 2 == 0 else -1e6)
             step = messages.Step(run=bytes(16), sequence=sequence, round=t, last=False, others=push)
-            choice = _asked(party, step)
+            choice = asked(party, step)
             seen += [[choice.column, choice.sign], choice.value, choice.sketch]
             sequence += 1
         if plan.columns and plan.value_scale:
             fetch = messages.Fetch(run=bytes(16), sequence=sequence, column=choice.column)
-            seen.append(_asked(party, fetch).sketch)
+            seen.append(asked(party, fetch).sketch)
             sequence += 1
         if plan.labels == "send":
-            seen.append(_asked(party, messages.AskLabels(run=bytes(16), sequence=sequence)).sketch)
+            seen.append(asked(party, messages.AskLabels(run=bytes(16), sequence=sequence)).sketch)
         return Outcome(seen, claim)
 
     return run
@@ -146,7 +133,7 @@ def _coordinated(budget: Budget, variant: str) -> Run:
                 name,
                 X[:, [k]],
                 ids=range(len(X)),
-                ledger=_Generous(budget, adaptive=True),
+                ledger=GenerousLedger(budget, adaptive=True),
                 key=bytes(16),
                 labels=y,
             )

@@ -1,7 +1,7 @@
 """Losses: values, gradients and constants, and the best fixed decision in hindsight."""
 
 from reticent.losses.base import ClipCounts, Loss
-from reticent.losses.checking import CheckReport, check
+from reticent.losses.checking import LossCheckReport, check
 from reticent.losses.custom import CustomLoss
 from reticent.losses.glm import (
     CappedLogistic,
@@ -28,7 +28,6 @@ from reticent.losses.quadratic import Quadratic
 __all__ = [
     "BestFixed",
     "CappedLogistic",
-    "CheckReport",
     "ClipCounts",
     "Costs",
     "CustomLoss",
@@ -39,6 +38,7 @@ __all__ = [
     "Linear",
     "Logistic",
     "Loss",
+    "LossCheckReport",
     "Poisson",
     "Quadratic",
     "Quantile",

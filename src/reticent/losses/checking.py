@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,34 +22,30 @@ from reticent.losses import kernels
 from reticent.losses.base import FloatArray, Loss
 from reticent.losses.glm import GeneralizedLinear
 from reticent.losses.records import features
-from reticent.sets.contract import ContractError
+from reticent.sets.contract import CheckedPart, CheckReport, ContractError
 
 
 @dataclass(frozen=True)
-class CheckReport:
-    """The extreme values that were seen, compared with the claimed ones.
+class LossCheckReport(CheckReport):
+    """What the check of a loss found: the extreme values that were seen, compared with the claimed ones.
 
     Parameters
     ----------
+    subject : str
+        The loss.
+    findings : tuple of CheckedPart
+        The claims that failed; empty if none did.
     lipschitz : (float, float)
         The largest gradient norm that was seen, and the claim.
     smoothness : (float, float)
         The largest curvature that was seen, and the claim.
     strong_convexity : (float, float)
         The smallest curvature that was seen, and the claim.
-    failures : tuple of str
-        The claims that failed; empty if none did.
     """
 
     lipschitz: tuple[float, float]
     smoothness: tuple[float, float]
     strong_convexity: tuple[float, float]
-    failures: tuple[str, ...] = field(default=())
-
-    @property
-    def passed(self) -> bool:
-        """Whether no claim failed."""
-        return not self.failures
 
     def __str__(self) -> str:
         lines = [
@@ -74,7 +70,7 @@ def check(
     samples: int = 200,
     seed: int = 0,
     raise_on_failure: bool = True,
-) -> CheckReport:
+) -> LossCheckReport:
     """Test a loss's gradient, convexity and constants on samples.
 
     Parameters
@@ -100,7 +96,7 @@ def check(
 
     Returns
     -------
-    CheckReport
+    LossCheckReport
         The largest gradient and the extreme curvatures that were seen, with the claims.
 
     Raises
@@ -139,7 +135,9 @@ def check(
         trial.branches(rng, y[: min(len(A), 50)])
     report = trial.report()
     if raise_on_failure and not report.passed:
-        raise ContractError(f"{loss!r} does not have the properties that it claims:\n{report}")
+        raise ContractError(
+            f"{report.subject} does not have the properties that it claims:\n{report}"
+        )
     return report
 
 
@@ -312,10 +310,11 @@ class _LossTrial:
             text = f"phi is linear: losses/kernels.py has no branch for kind {kind}"
             self.fail("branches", math.inf, text)
 
-    def report(self) -> CheckReport:
-        return CheckReport(
+    def report(self) -> LossCheckReport:
+        return LossCheckReport(
+            repr(self.loss),
+            tuple(CheckedPart(name, False, text) for name, (_, text) in self.worst.items()),
             (self.norm, self.claimed),
             (self.steepest, self.loss.smoothness),
             (self.flattest, self.loss.strong_convexity),
-            tuple(text for _, text in self.worst.values()),
         )

@@ -48,12 +48,12 @@ class CheckedPart:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What `check` found, as a report to print.
+    """What a check of a set or a loss found, as a report to print.
 
     Parameters
     ----------
     subject : str
-        The set.
+        What was checked.
     findings : tuple of CheckedPart
         The result of each part of the contract.
     """
@@ -65,6 +65,11 @@ class CheckReport:
     def passed(self) -> bool:
         """Whether every part of the contract held."""
         return all(finding.passed for finding in self.findings)
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """The worst case of each part that did not hold; empty if all did."""
+        return tuple(finding.detail for finding in self.findings if not finding.passed)
 
     def __str__(self) -> str:
         lines = [f"{self.subject}: {'passed' if self.passed else 'FAILED'}"]

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reticent import audit
-from reticent.audit import canaries, summary
+from reticent.audit import canaries, everything
 from reticent.audit.bets import Bets
 from reticent.audit.statistics import Classifier, Fisher
 from reticent.privacy import Curve, Gaussian, Laplace, Pure, compose
@@ -177,14 +177,14 @@ def simulate(only: str, count: int) -> None:
 def digests() -> dict[str, str]:
     """For every line of the quick mode without chance a digest of all that it says but its time."""
     found = {}
-    for task in summary.planned(True):
+    for task in everything.planned(True):
         if task[0] != "exact":
             continue
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            said = {**summary.run_line(*task).to_dict(), "seconds": 0.0}
+            said = {**everything.run_line(*task).to_dict(), "seconds": 0.0}
         text = json.dumps(said, sort_keys=True, default=repr)
-        found[": ".join(summary.title(*task[:3]))] = hashlib.sha256(text.encode()).hexdigest()
+        found[": ".join(everything.title(*task[:3]))] = hashlib.sha256(text.encode()).hexdigest()
     return found
 
 
@@ -205,7 +205,7 @@ def twice() -> None:
 
 
 def lines_with_chance() -> list[Any]:
-    return [task for task in summary.planned(True) if task[0] != "exact"]
+    return [task for task in everything.planned(True) if task[0] != "exact"]
 
 
 def one_repeat() -> dict[str, Any]:
@@ -214,7 +214,7 @@ def one_repeat() -> dict[str, Any]:
     for task in lines_with_chance():
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            line = summary.run_line(*task)
+            line = everything.run_line(*task)
         if not line.holds:
             refuted.append(f"{line.name}: {line.setting}")
     return {"refuted": refuted, "seconds": round(time.process_time() - began, 1)}

@@ -53,9 +53,9 @@ PARTS: tuple[tuple[str, Any, str], ...] = (
     ("the state, packed and sealed", sealing.Ring, "seal"),
     ("the chained log and the anchor", chain, "append"),
     ("the chained log and the anchor", Anchor, "commit"),
-    ("statements of SQLite", sqlite._Connection, "write"),
-    ("statements of SQLite", sqlite._Connection, "write_many"),
-    ("statements of SQLite", sqlite._Connection, "rows"),
+    ("statements of SQLite", sqlite._SqliteConnection, "write"),
+    ("statements of SQLite", sqlite._SqliteConnection, "write_many"),
+    ("statements of SQLite", sqlite._SqliteConnection, "rows"),
 )  # fmt: skip
 COMMIT = "the commit: its writes and its sync"
 
@@ -86,7 +86,7 @@ class Clock:
         plain = getattr(where, attribute)
 
         def timed(*given: Any, **named: Any) -> Any:
-            commit = where is sqlite._Connection and given[1] == "COMMIT"
+            commit = where is sqlite._SqliteConnection and given[1] == "COMMIT"
             with self.part(COMMIT if commit else name):
                 return plain(*given, **named)
 

@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import beta
 
-from reticent.audit import summary, whitebox_cases
+from reticent.audit import everything, whitebox_cases
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS, DOCS = ROOT / "benchmarks" / "results", ROOT / "docs"
@@ -46,12 +46,12 @@ END = "<!-- end generated -->"
 Row = dict[str, Any]
 
 
-def present() -> dict[tuple[str, str], tuple[summary.Task, bool]]:
+def present() -> dict[tuple[str, str], tuple[everything.Task, bool]]:
     """The lines that there are: how each is run here, and whether the quick mode has it."""
-    quick = {summary.title(*task[:3]) for task in summary.planned(True)}
-    tasks = [task for task in summary.planned(False) if task[0] == "exact"]
-    tasks += [task for task in summary.planned(True) if task[0] != "exact"]
-    found = {summary.title(*task[:3]): task for task in tasks}
+    quick = {everything.title(*task[:3]) for task in everything.planned(True)}
+    tasks = [task for task in everything.planned(False) if task[0] == "exact"]
+    tasks += [task for task in everything.planned(True) if task[0] != "exact"]
+    found = {everything.title(*task[:3]): task for task in tasks}
     return {key: (task, key in quick) for key, task in found.items()}
 
 
@@ -61,12 +61,12 @@ def stored() -> list[Row]:
     return rows
 
 
-def measure(task: summary.Task) -> Row:
+def measure(task: everything.Task) -> Row:
     """One line: the share of its claim that it reaches, the least fault that it notices, its runs and its time."""
     began = time.process_time()
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        line = summary.run_line(*task)
+        line = everything.run_line(*task)
     found = line.finding
     share, control = found.tightness, getattr(found, "control", "")
     notices = None if math.isinf(found.fault) else round(max(found.fault, 1.001), 3)
@@ -78,9 +78,9 @@ def measure(task: summary.Task) -> Row:
     }  # fmt: skip
 
 
-def compute(task: summary.Task, quick: bool) -> Row:
+def compute(task: everything.Task, quick: bool) -> Row:
     """One line, as it is stored."""
-    name, setting = summary.title(*task[:3])
+    name, setting = everything.title(*task[:3])
     return {"name": name, "setting": setting, "exact": task[0] == "exact", "quick": quick,
             **measure(task)}  # fmt: skip
 
@@ -106,7 +106,9 @@ def run_full(minutes: float | None, jobs: int) -> None:
     """Attacks with the runs of the full mode, those that are not stored yet; none begins after so many minutes."""
     began, lines = time.monotonic(), present()
     tasks = {
-        summary.title(*task[:3]): task for task in summary.planned(False) if task[0] != "exact"
+        everything.title(*task[:3]): task
+        for task in everything.planned(False)
+        if task[0] != "exact"
     }
     rows = {(row["name"], row["setting"]): row for row in stored()}
     todo = [key for key in tasks if key in rows and "full" not in rows[key]]

@@ -36,7 +36,7 @@ def same_guarantee() -> None:
         },
         title="A running total of 4096 records, each of norm at most 1: one guarantee, (1, 1e-6)",
     )
-    save(ax, "same-promise")
+    save(ax, "same-guarantee")
 
 
 def same_guarantee_window() -> None:
@@ -56,7 +56,7 @@ def same_guarantee_window() -> None:
         },
         title="An endless running total, each record protected for 1024 outputs: one guarantee, (1, 1e-6)",
     )
-    save(ax, "same-promise-window")
+    save(ax, "same-guarantee-window")
 
 
 def odds() -> None:

@@ -202,8 +202,8 @@ class OneNodeTooFew(sums.TreeMechanism):
     def _scale(self, steps):
         return scales.exact(self, steps.bit_length() - 1)
 
-    def _promise(self):
-        return scales.promise(self, "tree", self.scale(), self.horizon.bit_length() - 1)
+    def _guarantee(self):
+        return scales.guarantee_of_nodes(self, "tree", self.scale(), self.horizon.bit_length() - 1)
 
 
 @pytest.mark.parametrize("lie", [HalfTheNoise, OneNodeTooFew])

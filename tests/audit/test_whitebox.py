@@ -17,8 +17,8 @@ import reticent
 from reticent import audit, sums
 from reticent.audit import (
     densities,
+    everything,
     hooks,
-    summary,
     whitebox,
     whitebox_cases,
 )
@@ -578,7 +578,7 @@ def test_a_line_without_power_says_so():
 
 
 def test_the_report_has_the_lines():
-    report = summary.run_all(names=["white-box-selection"])
+    report = everything.run_all(names=["white-box-selection"])
     assert report.holds
     assert {line.name for line in report.lines} == {"white-box-selection"}
     assert all(line.verdict == "holds" for line in report.lines)

@@ -15,7 +15,7 @@ import pytest
 
 import reticent
 from reticent import audit, losses, online, sets, sums
-from reticent.audit import bets, matrices, pairs_online, pairs_sums, registry, summary
+from reticent.audit import bets, everything, matrices, pairs_online, pairs_sums, registry
 from reticent.noise import Source
 
 RUNS = 30_000
@@ -42,8 +42,8 @@ def fixed_keys():
 def report():
     """Less time for each attack than `run_all` takes by itself; the table is the same."""
     with fixed_keys() as patch:
-        patch.setattr(summary, "_QUICK", RUNS)
-        patch.setattr(summary, "_QUICK_SECONDS", 0.3)
+        patch.setattr(everything, "_QUICK", RUNS)
+        patch.setattr(everything, "_QUICK_SECONDS", 0.3)
         return audit.run_all(quick=True, white_box=False)  # test_whitebox.py has those
 
 

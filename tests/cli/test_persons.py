@@ -116,7 +116,7 @@ def test_explain_tells_the_noise_of_persons(home: Path, capsys, more: dict[str, 
     model = Model.load(home / "run" / "model.json")
     explain_model(home / "run" / "model.json", plot=None, console=Console(as_json=True))
     said = json.loads(capsys.readouterr().out)
-    assert said["promise"] == str(model.guarantee)
+    assert said["guarantee_text"] == str(model.guarantee)
     assert said["published"] is None  # of papers that protect one record
     ages = [(64, 4.0), (512, 8.0)] if "fade" in more else None
     face = estimators.OnlineLogisticRegression(

@@ -60,7 +60,7 @@ def test_links_work_on_the_package_index() -> None:
     links = re.findall(r"\]\(([^)]*)\)", within)
     assert all(link.startswith("https://") for link in links)
     assert "https://example.org/r/blob/v1.0/docs/glossary.md" in links
-    assert "https://example.org/r/raw/v1.0/docs/pictures/same-promise.png" in links
+    assert "https://example.org/r/raw/v1.0/docs/pictures/same-guarantee.png" in links
     for link in re.findall(r"\]\((?!http)([^)#]+)", text):
         assert (ROOT / link).exists(), link
     assert module.urls(None) == {}

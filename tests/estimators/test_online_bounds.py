@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 import reticent
 from reticent import OnlineLinearRegression, OnlineLogisticRegression
-from reticent.estimators.finding import First, NothingFound
+from reticent.estimators.first_bounds import First, NothingFound
 from reticent.estimators.stream import Stream
 from reticent.privacy import Budget, ForkError, Ledger
 

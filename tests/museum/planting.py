@@ -113,7 +113,7 @@ def run_here(bug: Bug) -> dict[str, object]:
     plant(bug)
     import numpy as np
 
-    from reticent.audit import summary, whitebox_cases
+    from reticent.audit import everything, whitebox_cases
 
     verdicts = []
     for line in bug.lines:
@@ -121,10 +121,10 @@ def run_here(bug: Bug) -> dict[str, object]:
         if family == "attack":
             (task,) = (
                 task
-                for task in summary.planned(bug.mode == "quick", white_box=False)
-                if summary.title(*task[:3]) == tuple(setting.split("; "))
+                for task in everything.planned(bug.mode == "quick", white_box=False)
+                if everything.title(*task[:3]) == tuple(setting.split("; "))
             )
-            found = summary.run_line(*task).finding
+            found = everything.run_line(*task).finding
         else:
             (case,) = (c for c in whitebox_cases.cases(family) if c.setting == setting)
             with np.errstate(all="ignore"):

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from reticent.audit import summary, whitebox_cases
+from reticent.audit import everything, whitebox_cases
 
 from . import __main__ as museum
 from . import bugs, planting
@@ -38,7 +38,7 @@ def test_the_patch_applies_and_is_a_program(bug):
 
 
 def test_the_lines_exist_and_those_of_the_quick_mode_are_quick():
-    attacks = {summary.title(*task[:3]) for task in summary.planned(True, white_box=False)}
+    attacks = {everything.title(*task[:3]) for task in everything.planned(True, white_box=False)}
     settings = {
         f"{family}: {case.setting}": case.quick
         for family in whitebox_cases.names()

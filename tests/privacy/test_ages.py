@@ -54,7 +54,7 @@ WRONG = {
     "no curve at an age": (lambda: Stepwise([(1, 0.5)]), "steps must hold privacy curves.* 0.5"),
     "no pair": (lambda: Stepwise([1]), r"steps must hold pairs \(age, curve\), got 1"),
     "no steps": (lambda: Stepwise(None), "steps must be a sequence of pairs.* None"),
-    "no promises": (lambda: OnDisjointRecords(()), "promises must hold at least one"),
+    "no guarantees": (lambda: OnDisjointRecords(()), "guarantees must hold at least one"),
     "fewer than no runs": (
         lambda: OnDisjointRecords((((Gaussian(1.0), -1, None),),)),
         "count must be at least 0, got -1",

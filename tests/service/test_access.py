@@ -39,7 +39,7 @@ WHO: dict[tuple[str, str], set[str | None]] = {
     ("POST", "/v1/streams/{name}/ask"): {W, A},
     ("POST", "/v1/streams/{name}/tell"): {W, A},
     ("GET", "/v1/streams/{name}/events"): {R, H, A},
-    ("GET", "/v1/streams/{name}/promise"): {R, H, A},
+    ("GET", "/v1/streams/{name}/guarantee"): {R, H, A},
     ("GET", "/v1/streams/{name}/diagnostics"): {H},
     ("GET", "/v1/events"): {W, R, H, A},
     ("POST", "/v1/estimate"): {W, R, H, A},

@@ -33,7 +33,7 @@ from reticent.service.adopting import adopt
 from reticent.service.anchor import Anchor, peek
 from reticent.service.engine import Engine
 from reticent.service.folder import Folder, Home, Options, Shared
-from reticent.service.leases import Claim, Leases, Release, Renew
+from reticent.service.leases import Claim, Leases, ReleaseLeases, Renew
 from reticent.service.ledgers import add_ledger
 from reticent.service.looking import look, verify
 from reticent.service.moving import move
@@ -105,7 +105,7 @@ class Worker:
 
     def close(self) -> None:
         if self.leases is not None:
-            self.engine.call(Release(self.leases))
+            self.engine.call(ReleaseLeases(self.leases))
         self.engine.stop()
         self.home.close()
 
@@ -155,8 +155,8 @@ def test_a_stream_moves_and_whoever_lost_it_writes_nothing(
         assert caught.value.status == 503
     assert one.body("moves") == before  # it reads what the other has published
     assert two.send("moves", 6)["accepted"] == 3
-    one.engine.call(Release(one.leases))  # type: ignore[arg-type]
-    two.engine.call(Release(two.leases))  # type: ignore[arg-type]
+    one.engine.call(ReleaseLeases(one.leases))  # type: ignore[arg-type]
+    two.engine.call(ReleaseLeases(two.leases))  # type: ignore[arg-type]
     assert one.claim("moves").token == 3
     one.send("moves", 9)
     alone = Worker(Folder(Options(tmp_path / "data")))

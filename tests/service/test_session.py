@@ -191,7 +191,7 @@ def test_a_form_sent_twice_does_its_work_once(service: Service) -> None:
     assert [one["id"] for one in rows].count(made["id"]) == 1
 
 
-def test_decisions_over_time_and_promises_by_age(service: Service) -> None:
+def test_decisions_over_time_and_guarantees_by_age(service: Service) -> None:
     client = service.client()
     client.create(specification("drawn"))
     for k in range(30):
@@ -206,12 +206,12 @@ def test_decisions_over_time_and_promises_by_age(service: Service) -> None:
     for bad in ("0", "1", "x", "-3", "100000", "2.5"):
         with pytest.raises(Problem, match="points"):
             client.call("GET", f"/v1/streams/drawn/decisions?points={bad}")
-    promise = client.call("GET", "/v1/streams/drawn/promise")
-    epsilon = dict(zip(promise["ages"], promise["epsilons"], strict=True))
-    assert promise["window"] == 64
+    guarantee = client.call("GET", "/v1/streams/drawn/guarantee")
+    epsilon = dict(zip(guarantee["ages"], guarantee["epsilons"], strict=True))
+    assert guarantee["window"] == 64
     assert epsilon[64] == pytest.approx(1.0)
-    assert promise["epsilons"] == sorted(promise["epsilons"])
-    assert "1,000 people" in promise["odds"]
+    assert guarantee["epsilons"] == sorted(guarantee["epsilons"])
+    assert "1,000 people" in guarantee["odds"]
 
 
 def test_where_every_stream_stands_as_events(service: Service) -> None:

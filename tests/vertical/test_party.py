@@ -29,8 +29,8 @@ from reticent.vertical.messages import (
     Sketch,
     Step,
 )
+from reticent.vertical.party_memory import SiteFile
 from reticent.vertical.plan import Terms, guarantee_of
-from reticent.vertical.site import SiteFile
 
 RUN = bytes(range(16))
 
@@ -494,7 +494,9 @@ def test_a_full_disk_lets_no_answer_out(make_party, noisy, tmp_path, monkeypatch
     party = restart(make_party, tmp_path)
     begin(party, noisy)
     honest = os.write
-    monkeypatch.setattr("reticent.vertical.site.os.write", lambda f, data: honest(f, data[:100]))
+    monkeypatch.setattr(
+        "reticent.vertical.party_memory.os.write", lambda f, data: honest(f, data[:100])
+    )
     refused(party, step(2), "internal")
     monkeypatch.undo()
     assert party._memory.rounds == 0

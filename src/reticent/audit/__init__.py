@@ -6,11 +6,11 @@ from reticent.audit.attack import mechanism
 from reticent.audit.bets import sequential
 from reticent.audit.canaries import expected_bound, few_runs, one_run
 from reticent.audit.digits import grid, last_bit, numbers
+from reticent.audit.everything import Line, Report, run_all
 from reticent.audit.finding import Finding
 from reticent.audit.recompute import Agreement, Recomputed, guarantee
 from reticent.audit.registry import Pair, names, register, unregister, worst_case
 from reticent.audit.statistics import Classifier, Fisher, GaussianRatio, Labels, SphericalRatio
-from reticent.audit.summary import Line, Report, run_all
 from reticent.audit.whitebox import Exact, white_box
 from reticent.audit.whitebox_cases import names as white_box_names
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent.audit import bounds
+from reticent.audit import lower_bounds
 from reticent.audit.finding import Finding, Roc, as_curve, gaussian_epsilon
 from reticent.audit.statistics import Statistic, candidates
 from reticent.checks import fraction, integer, number
@@ -125,7 +125,7 @@ def mechanism(
             )
             for side, world in (("a", world_a), ("b", world_b))
         ]
-    counted = {kind: bounds.count(event, *scores) for kind, event in events.items()}
+    counted = {kind: lower_bounds.count(event, *scores) for kind, event in events.items()}
     epsilon, how, mu = 0.0, "", None
     if "epsilon" in counted:
         epsilon = counted["epsilon"].epsilon(delta, each)
@@ -156,7 +156,7 @@ def _wanted(curve: Curve | None, delta: float) -> tuple[str, ...]:
     return ("epsilon", "mu") if curve.gdp is not None and delta > 0.0 else ("epsilon",)
 
 
-def _words(counted: bounds.Counted) -> str:
+def _words(counted: lower_bounds.Counted) -> str:
     return (
         f"{counted.event}: {counted.count} of {counted.runs} "
         f"against {counted.other_count} of {counted.other_runs}"
@@ -170,7 +170,7 @@ def _choose(
     alarm: float,
     wanted: tuple[str, ...],
     delta: float,
-) -> tuple[Statistic, dict[str, bounds.Event]]:
+) -> tuple[Statistic, dict[str, lower_bounds.Event]]:
     """The statistic and events with the best expected bounds; a statistic that learns is compared on other runs."""
     a, b = ahead
     best, result = -math.inf, None
@@ -182,7 +182,7 @@ def _choose(
             test_a, test_b = a[half_a:], b[half_b:]
         score_a, score_b = candidate(test_a), candidate(test_b)
         found = {
-            kind: bounds.best_event(
+            kind: lower_bounds.best_event(
                 score_a, score_b, runs, alarm, delta if kind == "epsilon" else None
             )
             for kind in wanted
@@ -264,5 +264,5 @@ def roc_of(scores: list[NDArray[np.float64]], alarm: float) -> Roc:
     return Roc(
         np.concatenate([[1.0], false_alarms]),
         np.concatenate([[0.0], misses]),
-        bounds.band(min(len(a), len(b)), alarm / 2.0),
+        lower_bounds.band(min(len(a), len(b)), alarm / 2.0),
     )

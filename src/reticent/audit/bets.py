@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from reticent.audit.attack import RepeatWatch, outputs_of, roc_of
-from reticent.audit.bounds import cuts
 from reticent.audit.finding import Finding, as_curve, epsilon_of_part, part_of
+from reticent.audit.lower_bounds import cuts
 from reticent.audit.statistics import Statistic, candidates
 from reticent.checks import FloatArray, fraction, integer, number
 from reticent.privacy import Curve, Gaussian, Guarantee, Pure

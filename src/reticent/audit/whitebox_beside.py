@@ -30,7 +30,7 @@ from reticent.estimators import (
 from reticent.estimators.bounds import BoundsSearch, power
 from reticent.estimators.counts import ClassCounts, PredictorCounts, counted
 from reticent.estimators.curvature import Curvature
-from reticent.estimators.finding import First
+from reticent.estimators.first_bounds import First
 from reticent.estimators.label_scale import LabelScale, counts_of_distances, sum_of_clipped
 from reticent.estimators.private_regressors import sum_of_labels
 from reticent.estimators.scaling import Scaling, counts_of_norms, to_unit

@@ -364,7 +364,7 @@ class Bandit(Twins, Rounds):
         self._directions.restore(state["directions"])
         self._response.restore(state["response"])
         self._rebase()
-        self._guarantee = self._promise()
+        self._guarantee = self._make_guarantee()
 
     def _common_arguments(self) -> dict[str, Any]:
         budget = self.budget

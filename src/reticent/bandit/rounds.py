@@ -163,7 +163,7 @@ class Rounds(ABC):
         self._error: float
         self._last: FloatArray
         self._enter_epoch(0, 0.0, second)
-        self._guarantee = self._promise()
+        self._guarantee = self._make_guarantee()
         self._begin()
 
     def _begin(self) -> None:
@@ -296,7 +296,7 @@ class Rounds(ABC):
         )
         return found
 
-    def _promise(self) -> Guarantee:
+    def _make_guarantee(self) -> Guarantee:
         if self.budget is None:
             return Guarantee.none("the learner was built with private=False, a baseline")
         made, budget = self._total.guarantee, self.budget

@@ -132,7 +132,7 @@ def _data(title: str, question: Question, found: Answer) -> dict[str, Any]:
         "title": title,
         "question": dataclasses.asdict(question),
         "guarantee": found.guarantee.to_dict(),
-        "promise": str(found.guarantee),
+        "guarantee_text": str(found.guarantee),
         "epsilon": finite(found.guarantee.epsilon(question.delta)),
         "noise": found.noise,
         "expect": found.expect,

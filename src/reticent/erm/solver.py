@@ -294,6 +294,7 @@ def _fixed(
         "solver": solver,
         "records": identity,
         "settings": {name: str(value) for name, value in plan.settings.items()},
+        # the key stays, so that runs stopped by an earlier version can be continued
         "promise": guarantee.to_dict() | {"seed": seed},
         **terms(plan.problem),
     }

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from reticent.estimators.online_linear import OnlineLinearRegression
     from reticent.estimators.online_logistic import OnlineLogisticRegression
+    from reticent.estimators.parameter_search import PrivateSearchCV
     from reticent.estimators.private_classifiers import PrivateLinearSVC, PrivateLogisticRegression
     from reticent.estimators.private_regressors import PrivateLasso, PrivateLinearRegression
     from reticent.estimators.scalers import DomainScaler, PrivateScaler
-    from reticent.estimators.search import PrivateSearchCV
     from reticent.estimators.summary import NoIntervals, Summary
 
 __all__ = [
@@ -43,7 +43,7 @@ _HOME = {
     "PrivateLinearSVC": "private_classifiers",
     "PrivateLogisticRegression": "private_classifiers",
     "PrivateScaler": "scalers",
-    "PrivateSearchCV": "search",
+    "PrivateSearchCV": "parameter_search",
     "Summary": "summary",
 }
 

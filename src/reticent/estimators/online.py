@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from reticent import checks
 from reticent.estimators import parameters
-from reticent.estimators.finding import Found, found_first
+from reticent.estimators.first_bounds import Found, found_first
 from reticent.estimators.mixins import FittedEstimator, FloatArray, validated
 from reticent.estimators.scaling import Units
 from reticent.estimators.sparse_stream import SparseStream, begun, chosen, restored

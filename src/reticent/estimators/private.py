@@ -33,7 +33,7 @@ from reticent.erm.solver import is_rehearsal, rehearsing
 from reticent.estimators import parameters
 from reticent.estimators.bounds import BoundsSearch
 from reticent.estimators.counts import counted
-from reticent.estimators.finding import NothingFound
+from reticent.estimators.first_bounds import NothingFound
 from reticent.estimators.mixins import PRECISIONS, FittedEstimator, FloatArray, set_features
 from reticent.estimators.scaling import ROOM, Scaling, Units, too_large
 from reticent.estimators.summary import INTERCEPT, Carried, NoIntervals

@@ -24,7 +24,7 @@ from reticent.erm.problem import IGNORANCE
 from reticent.erm.rounded_sums import UNIT, UNITS
 from reticent.estimators import parameters
 from reticent.estimators.bounds import SHARE, BoundsSearch
-from reticent.estimators.finding import label_bounds, warn_of_flat_labels
+from reticent.estimators.first_bounds import label_bounds, warn_of_flat_labels
 from reticent.estimators.label_scale import LabelScale, moved
 from reticent.estimators.mixins import Bounded, FiniteLabels, FloatArray, lazily, real_labels
 from reticent.estimators.private import Population, PrivateEstimator, SolverInput, releases_of

@@ -38,7 +38,7 @@ from scipy.special import expit, softmax
 from reticent.estimators import kernels as k
 from reticent.estimators import parameters
 from reticent.estimators.dictionaries import Declared, FloatArray, Hashed, Record, SparselyHashed
-from reticent.estimators.finding import found_first
+from reticent.estimators.first_bounds import found_first
 from reticent.estimators.mixins import shares
 from reticent.estimators.scaling import from_unit, to_unit
 from reticent.estimators.sparse_stream import SparseStream, begun, chosen, restored

@@ -26,7 +26,7 @@ from scipy.special import logsumexp, softmax
 
 from reticent.checks import FloatArray
 from reticent.estimators import kernels as k
-from reticent.estimators.finding import First, FirstRecords, Found
+from reticent.estimators.first_bounds import First, FirstRecords, Found
 from reticent.estimators.parameters import budget, participation, refuse_quadratic
 from reticent.estimators.scaling import ROOM, Units, to_unit
 from reticent.losses import ClipCounts, Huber, Logistic, Loss, Squared
@@ -215,7 +215,7 @@ def plan_of(
     classes : int or None
         Number of classes; None if labels are numbers.
     first : mapping
-        ``feature_norm`` and ``first``, from :func:`reticent.estimators.finding.found_first`.
+        ``feature_norm`` and ``first``, from :func:`reticent.estimators.first_bounds.found_first`.
     horizon : int or None
         Upper bound on the number of records; None if unknown.
     seed : int or None

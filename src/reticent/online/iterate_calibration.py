@@ -153,7 +153,9 @@ def check_bounds(state: dict[str, Any], mine: dict[str, float]) -> None:
             )
 
 
-def promise(known: Constants, budget: Budget, *, seeded: bool, lattice: bool) -> Guarantee:
+def guarantee_of_iterates(
+    known: Constants, budget: Budget, *, seeded: bool, lattice: bool
+) -> Guarantee:
     """The guarantee for all noisy iterates together."""
     plan, reach = known.plan, known.reach
     protected = "for ever" if budget.window is None else f"in {budget.window} outputs"

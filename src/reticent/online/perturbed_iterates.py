@@ -150,12 +150,12 @@ class PerturbedIterates(OnlineLearner):
         self._noise = schedules.IterateNoise(
             Source(seed), self._plan, self._reach, self.horizon, self.dim, noise_precision
         )
-        self._guarantee = self._promise()
+        self._guarantee = self._make_guarantee()
 
     # ------------------------------------------------------------------ the life of a learner
 
-    def _promise(self) -> Guarantee:
-        return iterate_calibration.promise(
+    def _make_guarantee(self) -> Guarantee:
+        return iterate_calibration.guarantee_of_iterates(
             self._constants,
             self.budget,
             seeded=self._noise.source.seeded,
@@ -366,7 +366,7 @@ class PerturbedIterates(OnlineLearner):
         learner._held = lease
         lease.hold(learner)
         learner._noise.restore(state["noise"])
-        learner._guarantee = learner._promise()
+        learner._guarantee = learner._make_guarantee()
         learner._steps = int(state["steps"])
         learner._memory[: k.WORK] = state["memory"][: k.WORK]
         learner._knobs[...] = state["knobs"]

@@ -2,8 +2,8 @@
 
 from reticent.plots.errors import error_over_time
 from reticent.plots.forest import forest
+from reticent.plots.guarantee import by_age, guarantee_curve, odds
 from reticent.plots.over_time import over_time
-from reticent.plots.promise import by_age, odds, promise
 from reticent.plots.sparsity import sparsity_path
 from reticent.plots.spending import spending
 from reticent.plots.style import COLOURS, axes
@@ -16,10 +16,10 @@ __all__ = [
     "by_age",
     "error_over_time",
     "forest",
+    "guarantee_curve",
     "odds",
     "over_time",
     "privacy_utility",
-    "promise",
     "sparsity_path",
     "spending",
     "trade_off",

@@ -93,6 +93,9 @@ def _curve(value: Any, name: str) -> Curve:
     return value
 
 
+_DISJOINT = "promises"
+"""Key in ledgers and saved states; it stays, so that earlier ones can be read."""
+
 Part = tuple[Curve, int, Ages | None]
 """A release: the cost of one run, the number of runs, and the cost of all of them by age."""
 
@@ -103,7 +106,7 @@ class OnDisjointRecords(Ages):
 
     Parameters
     ----------
-    promises : tuple of tuple of (Curve, int, Ages or None)
+    guarantees : tuple of tuple of (Curve, int, Ages or None)
         The releases of each guarantee; one without a cost by age counts in full at every age.
 
     Examples
@@ -115,17 +118,17 @@ class OnDisjointRecords(Ages):
     (0.5, 0.9)
     """
 
-    promises: tuple[tuple[Part, ...], ...]
+    guarantees: tuple[tuple[Part, ...], ...]
 
     def __post_init__(self) -> None:
-        kept = items(self.promises, "promises", "guarantees, each a sequence of releases")
+        kept = items(self.guarantees, "guarantees", "guarantees, each a sequence of releases")
         if not kept:
-            raise ValueError("promises must hold at least one guarantee, got none")
+            raise ValueError("guarantees must hold at least one guarantee, got none")
         kept = tuple(
-            tuple(_part(part) for part in items(promise, "each of promises", "releases"))
-            for promise in kept
+            tuple(_part(part) for part in items(one, "each of guarantees", "releases"))
+            for one in kept
         )
-        object.__setattr__(self, "promises", kept)
+        object.__setattr__(self, "guarantees", kept)
 
     def at(self, age: int) -> Curve:
         age = integer(age, "age", low=1)
@@ -133,20 +136,20 @@ class OnDisjointRecords(Ages):
             *(
                 compose(
                     (curve, count) if ages is None else (ages.at(age), 1)
-                    for curve, count, ages in promise
+                    for curve, count, ages in one
                 )
-                for promise in self.promises
+                for one in self.guarantees
             )
         )
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "promises": [
+            _DISJOINT: [
                 [
                     [curve.to_dict(), count, None if ages is None else ages.to_dict()]
-                    for curve, count, ages in promise
+                    for curve, count, ages in one
                 ]
-                for promise in self.promises
+                for one in self.guarantees
             ]
         }
 
@@ -156,11 +159,11 @@ def _part(part: Any) -> Part:
         curve, count, ages = part
     except (TypeError, ValueError):
         raise TypeError(
-            f"promises must hold releases (curve, count, ages or None), got {part!r}"
+            f"guarantees must hold releases (curve, count, ages or None), got {part!r}"
         ) from None
     if ages is not None and not isinstance(ages, Ages):
         raise TypeError(f"ages must be an Ages object such as Filtered(...), got {ages!r}")
-    return _curve(curve, "promises"), integer(count, "count", low=0), ages
+    return _curve(curve, "guarantees"), integer(count, "count", low=0), ages
 
 
 _LEAST, _MOST = 1e-100, 1e100
@@ -379,14 +382,14 @@ def ages_from_dict(data: Mapping[str, Any]) -> Ages:
     """The cost by age that :meth:`Ages.to_dict` wrote."""
     if "steps" in data:
         return Stepwise([(age, from_dict(curve)) for age, curve in data["steps"]])
-    if "promises" in data:
+    if _DISJOINT in data:
         return OnDisjointRecords(
             tuple(
                 tuple(
                     (from_dict(curve), int(count), None if ages is None else ages_from_dict(ages))
-                    for curve, count, ages in promise
+                    for curve, count, ages in one
                 )
-                for promise in data["promises"]
+                for one in data[_DISJOINT]
             )
         )
     decay = Decay(data["limit"], tuple(data["weights"]), tuple(data["gaps"]))

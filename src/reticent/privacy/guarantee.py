@@ -378,14 +378,14 @@ class Guarantee:
         return odds_of(self, people, age)
 
     def plot(self, **options: Any) -> Any:
-        """Draw the trade-off curve that is guaranteed; see `reticent.plots.promise`.
+        """Draw the trade-off curve that is guaranteed; see `reticent.plots.guarantee_curve`.
 
         Parameters
         ----------
         **options
-            Passed on to `reticent.plots.promise`: ``title``, ``ax``.
+            Passed on to `reticent.plots.guarantee_curve`: ``title``, ``ax``.
         """
-        return importlib.import_module("reticent.plots.promise").promise(self, **options)
+        return importlib.import_module("reticent.plots.guarantee").guarantee_curve(self, **options)
 
     def by_age(self, ages: Iterable[int] | None = None, delta: float | None = None) -> ByAge:
         """Epsilon at several ages, as a table to print and with a method ``plot()``.

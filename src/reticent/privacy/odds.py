@@ -87,7 +87,7 @@ class Odds:
             Passed on to `reticent.plots.odds`.
         """
         # imported here, because plots is a package above this one
-        return importlib.import_module("reticent.plots.promise").odds(self, **options)
+        return importlib.import_module("reticent.plots.guarantee").odds(self, **options)
 
 
 def odds_of(guarantee: Guarantee, people: int = 1000, age: int | None = None) -> Odds:

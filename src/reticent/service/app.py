@@ -54,7 +54,7 @@ ROUTES: list[tuple[str, str, Handler]] = [
     ("POST", "/v1/streams/{name}/ask", streams.ask),
     ("POST", "/v1/streams/{name}/tell", streams.tell),
     ("GET", "/v1/streams/{name}/events", streams.events),
-    ("GET", "/v1/streams/{name}/promise", views.by_age),
+    ("GET", "/v1/streams/{name}/guarantee", views.by_age),
     ("GET", "/v1/streams/{name}/diagnostics", streams.diagnose),
     ("GET", "/v1/events", views.events),
     ("POST", "/v1/estimate", streams.estimate),

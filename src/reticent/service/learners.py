@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent.estimators.finding import found_first
+from reticent.estimators.first_bounds import found_first
 from reticent.estimators.parameters import ONLINE, checked
 from reticent.estimators.scaling import in_labels, to_unit
 from reticent.estimators.stream import Stream, StreamPlan, plan_of

@@ -296,7 +296,7 @@ _LINES: list[tuple[str, str, str, str, list[Any], Any, dict[str, Any]]] = [
     ),
     (
         "get",
-        "/v1/streams/{name}/promise",
+        "/v1/streams/{name}/guarantee",
         "The guarantee of a record, by its age.",
         "200",
         [_NAME],

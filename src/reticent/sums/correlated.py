@@ -263,7 +263,7 @@ class CorrelatedMechanism(Mechanism):
             for lags, mu in self._targets
         )
 
-    def _promise(self) -> Guarantee:
+    def _guarantee(self) -> Guarantee:
         scale, lags = self.scale(), self._targets[-1][0]
         by_age = self.by_age(scale)
         release = Release(
@@ -278,7 +278,7 @@ class CorrelatedMechanism(Mechanism):
             ),
             by_age,
         )
-        return scales.guarantee(self, release)
+        return scales.guarantee_of_release(self, release)
 
     def variance(self, t: int, steps: int | None) -> float:
         return self.scale() ** 2 * self.parameters.squared_error(t)

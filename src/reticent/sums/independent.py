@@ -90,8 +90,10 @@ class IndependentMechanism(Mechanism):
     def _scale(self, steps: int | None) -> float:
         return scales.exact(self, self._count)
 
-    def _promise(self) -> Guarantee:
-        return scales.promise(self, "noise on each contribution", self.scale(), self._count)
+    def _guarantee(self) -> Guarantee:
+        return scales.guarantee_of_nodes(
+            self, "noise on each contribution", self.scale(), self._count
+        )
 
     def variance(self, t: int, steps: int | None) -> float:
         return t * scales.coordinate_variance(self, self.scale(steps))

@@ -181,7 +181,7 @@ class Mechanism(ABC):
         """Scale of one fresh draw."""
 
     @abstractmethod
-    def _promise(self) -> Guarantee:
+    def _guarantee(self) -> Guarantee:
         """The guarantee for every record, whatever the data."""
 
     @abstractmethod
@@ -305,7 +305,7 @@ class Mechanism(ABC):
     @cached_property
     def guarantee(self) -> Guarantee:
         """The guarantee for every record, and for all outputs together."""
-        return self._promise()
+        return self._guarantee()
 
     def error(self, t: int) -> float:
         """Standard deviation of one coordinate of the noise in the t-th total.

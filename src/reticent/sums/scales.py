@@ -45,7 +45,7 @@ def coordinate_variance(mechanism: Mechanism, scale: float) -> float:
     return 2 * scale**2 if mechanism.noise == "laplace" else (mechanism.dim + 1) * scale**2
 
 
-def promise(
+def guarantee_of_nodes(
     mechanism: Mechanism,
     name: str,
     scale: float,
@@ -71,10 +71,12 @@ def promise(
     ages = Stepwise([(age, compose([(curve, n)])) for age, n in by_age or [(1, count)]])
     if window is not None and mechanism.expires:
         ages = Stepwise([*ages.steps, (window + 1, curves.NoPrivacy())])
-    return guarantee(mechanism, Release(name, curve, moved, text, count, details, ages), formula)
+    return guarantee_of_release(
+        mechanism, Release(name, curve, moved, text, count, details, ages), formula
+    )
 
 
-def promise_of_epochs(mechanism: Mechanism, name: str) -> Guarantee:
+def guarantee_of_epochs(mechanism: Mechanism, name: str) -> Guarantee:
     """The guarantee of epochs on disjoint records, each calibrated to the whole budget by its own number of nodes."""
     budget, gaussian = mechanism.budget, mechanism.noise == "gaussian"
     curve = curves.Gaussian(budget.mu) if gaussian else curves.Pure(budget.epsilon)
@@ -83,10 +85,10 @@ def promise_of_epochs(mechanism: Mechanism, name: str) -> Guarantee:
     details = ("epochs of doubling length on disjoint records: a record is in one of them",)
     ages = Stepwise([(1, curve)])
     release = Release(name, curve, mechanism.noise_sensitivity, text, 1, details, ages)
-    return guarantee(mechanism, release)
+    return guarantee_of_release(mechanism, release)
 
 
-def guarantee(
+def guarantee_of_release(
     mechanism: Mechanism, release: Release, formula: Prescription | None = None
 ) -> Guarantee:
     """The guarantee of one release, with the relation, window and kind of noise of the mechanism.

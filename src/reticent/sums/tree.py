@@ -286,10 +286,10 @@ class TreeMechanism(Mechanism):
             one = min(records * one, nodes + slack * math.sqrt(3.0 * records * levels))
         return one * moved / sigma
 
-    def _promise(self) -> Guarantee:
+    def _guarantee(self) -> Guarantee:
         name, formula = f"binary tree, {self.estimator} estimator", self._formula
         if self.horizon is None:
-            return scales.promise_of_epochs(self, name)
+            return scales.guarantee_of_epochs(self, name)
         steps, scale = self.horizon, self.scale()
         levels = steps.bit_length()
         doublings = [1 << k for k in range(levels)]
@@ -297,7 +297,7 @@ class TreeMechanism(Mechanism):
             # docs/algorithms/tree.md: with Honaker's estimator a record may touch all nodes at once
             by_age = [(age, age.bit_length()) for age in doublings]
             early = self.estimator == "plain" and self.participation is None
-            return scales.promise(
+            return scales.guarantee_of_nodes(
                 self,
                 name,
                 scale,
@@ -319,7 +319,7 @@ class TreeMechanism(Mechanism):
             (f"a record touches {levels} nodes",),
             Stepwise(ages if self.participation is None else [(1, ages[-1][1])]),
         )
-        return scales.guarantee(self, release, formula)
+        return scales.guarantee_of_release(self, release, formula)
 
     def variance(self, t: int, steps: int | None) -> float:
         assert steps is not None

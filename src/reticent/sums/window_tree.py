@@ -149,9 +149,11 @@ class WindowTreeMechanism(Mechanism):
             return formula.amount
         return scales.exact(self, scales.touched(self, self.window.bit_length()))
 
-    def _promise(self) -> Guarantee:
+    def _guarantee(self) -> Guarantee:
         nodes = scales.touched(self, self.window.bit_length())
-        return scales.promise(self, "window tree", self.scale(), nodes, formula=self._formula)
+        return scales.guarantee_of_nodes(
+            self, "window tree", self.scale(), nodes, formula=self._formula
+        )
 
     def variance(self, t: int, steps: int | None) -> float:
         window, block = self.window, 1 << self._top

@@ -23,11 +23,11 @@ from reticent.privacy import Budget, prescribed
 from reticent.state import files
 from reticent.sums.mechanism import optional
 from reticent.trace import Callback
+from reticent.vertical.conversation import Conversation, Session
 from reticent.vertical.design import VARIANTS, Noise
 from reticent.vertical.fit import JointFit
 from reticent.vertical.plan import LOSSES, OWN
 from reticent.vertical.samplings import Sampling
-from reticent.vertical.session import Conversation, Session
 from reticent.vertical.transport import Transport
 
 

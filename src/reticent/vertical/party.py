@@ -45,9 +45,9 @@ from reticent.vertical.messages import (
     RequestRefused,
     Welcome,
 )
+from reticent.vertical.party_memory import Memory, SiteFile
 from reticent.vertical.plan import Plan, Terms, guarantee_of
 from reticent.vertical.rounds import Round
-from reticent.vertical.site import Memory, SiteFile
 
 log = logging.getLogger("reticent.vertical")
 

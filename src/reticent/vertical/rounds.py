@@ -29,8 +29,8 @@ from reticent.vertical.messages import (
     Sketch,
     Step,
 )
+from reticent.vertical.party_memory import Memory
 from reticent.vertical.plan import Plan, Terms
-from reticent.vertical.site import Memory
 from reticent.vertical.sketch import SignSketch
 
 LARGEST = 1e100

@@ -56,7 +56,7 @@ class NoNoise(Mechanism):
     def _scale(self, steps: int | None) -> float:
         return 0.0
 
-    def _promise(self) -> Guarantee:
+    def _guarantee(self) -> Guarantee:
         return Guarantee.none("a total without noise, a baseline")
 
     def variance(self, t: int, steps: int | None) -> float:

@@ -68,7 +68,7 @@ WHAT.linear = WHAT.logistic;
 
 export async function one(page, session, name) {
   const [about, past, byAge] = await Promise.all([
-    get(stream(name)), get(`${stream(name)}/decisions?points=200`), get(`${stream(name)}/promise`),
+    get(stream(name)), get(`${stream(name)}/decisions?points=200`), get(`${stream(name)}/guarantee`),
   ]);
   const history = past.decisions;
   const [title, note] = WHAT[about.kind];

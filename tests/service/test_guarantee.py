@@ -1,4 +1,4 @@
-"""What keeps the promise over a service's life: restored backups, copies, key changes, keys that are too old."""
+"""What keeps the guarantee over a service's life: restored backups, copies, key changes, keys that are too old."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promises and ledgers as pictures, against curves computed from their definitions."""
+"""Guarantees and ledgers as pictures, against curves computed from their definitions."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 import reticent
-from reticent.plots.promise import promise
+from reticent.plots.guarantee import guarantee_curve
 
 pytest.importorskip("matplotlib")
 
 
-def test_the_curve_of_a_gaussian_promise_is_the_gaussian_trade_off() -> None:
+def test_the_curve_of_a_gaussian_guarantee_is_the_gaussian_trade_off() -> None:
     total = reticent.sums.Correlated(1, 16, budget=reticent.Budget(1.0, 1e-6))
     ax = total.guarantee.plot(title="t")
     x, y = ax.lines[0].get_data()
@@ -23,12 +23,12 @@ def test_the_curve_of_a_gaussian_promise_is_the_gaussian_trade_off() -> None:
     assert ax.get_title() == "t"
 
 
-def test_several_promises_have_their_names() -> None:
+def test_several_guarantees_have_their_names() -> None:
     made = {
         f"epsilon {e:g}": reticent.sums.Correlated(1, 4, budget=reticent.Budget(e, 1e-6)).guarantee
         for e in (0.5, 2.0)
     }
-    ax = promise(made)
+    ax = guarantee_curve(made)
     assert [text.get_text() for text in ax.get_legend().get_texts()][:2] == list(made)
     assert np.all(ax.lines[0].get_ydata() >= ax.lines[1].get_ydata())
 

@@ -17,7 +17,7 @@ from sklearn.model_selection import GridSearchCV
 import reticent
 from reticent import PrivateLinearRegression, PrivateLogisticRegression, PrivateSearchCV
 from reticent.erm.solver import is_rehearsal
-from reticent.estimators import search as module
+from reticent.estimators import parameter_search as module
 from reticent.estimators.private import price
 from reticent.noise import Source
 from reticent.privacy import Budget, BudgetExceeded, Guarantee, Ledger

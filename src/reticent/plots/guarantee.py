@@ -15,7 +15,7 @@ from reticent.plots.style import COLOURS, axes, caption
 from reticent.plots.tradeoff import claimed_misses
 
 
-def promise(guarantees: Any, *, title: str = "", ax: Any = None) -> Any:
+def guarantee_curve(guarantees: Any, *, title: str = "", ax: Any = None) -> Any:
     """Draw the trade-off curve of a guarantee: the smallest share of misses at each share of false alarms.
 
     An attacker decides from the outputs whether a record takes part. No attacker gets below the curve; on the dotted

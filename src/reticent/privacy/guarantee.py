@@ -15,7 +15,7 @@ from typing import Any
 
 from reticent import html_tables
 from reticent.checks import flag, integer, items, number
-from reticent.privacy.ages import Ages, OnDisjointRecords, ages_from_dict
+from reticent.privacy.ages import Ages, OnDisjointRecords, ages_from_dict, limited_to_windows
 from reticent.privacy.budget import OLDEST, Budget, Scope, few, plain, rounded_up
 from reticent.privacy.compose import Composed, Worst, compose, parallel
 from reticent.privacy.composition import meets
@@ -565,6 +565,12 @@ class Guarantee:
         """
         try:
             releases = [Release.from_dict(release) for release in data["releases"]]
+            if data["window"] is not None and data["unit"] == "person":
+                # earlier versions did not write that a person's limit is one for each window
+                releases = [
+                    replace(each, ages=limited_to_windows(each.ages, data["window"]))
+                    for each in releases
+                ]
             return cls(**{**data, "releases": releases})
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"data do not describe a guarantee ({error!r}): {data!r}") from None

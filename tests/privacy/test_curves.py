@@ -323,6 +323,7 @@ def test_neither_delta_nor_epsilon_is_rounded_down(kind, value: float) -> None:
             assert epsilon <= value
             less = epsilon - 1e-13 * value  # and it is not much too large
             assert less <= 0.0 or _delta_of(kind, less, value) > mpmath.mpf(delta)
+        assert curve.epsilon(min(largest * 1.001, 1.0)) == 0.0
 
 
 @pytest.mark.parametrize(

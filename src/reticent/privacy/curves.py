@@ -381,7 +381,7 @@ class Pure(Curve):
         # e^epsilon = e^value - delta (1 + e^value), in the form that cancels least
         if self.value < 1.0:
             above = math.expm1(self.value) - delta * (1.0 + math.exp(self.value))
-            return self._rounded_up(math.log1p(max(above, 0.0)))
+            return self._rounded_up(math.log1p(max(above, -0.5)))
         left = (1.0 - delta) - delta * math.exp(-self.value)
         return self._rounded_up(self.value + math.log(left)) if left > 0.0 else 0.0
 

@@ -62,3 +62,16 @@ def test_frozen_and_unknown_field() -> None:
         budget.with_(eps=1.0)
     with pytest.raises(ValueError, match="norm"):
         budget.sensitivity(-1.0)
+
+
+def test_what_is_printed_is_not_less_than_what_may_be_spent() -> None:
+    for epsilon, delta in [(1.0000004, 1.0000004e-6), (2 / 3, 2 / 3 * 1e-9), (1e19, 5e-324)]:
+        text = str(Budget(epsilon, delta))
+        said = [
+            float(text.split(f"{name} = ")[1].split(";")[0].split(",")[0])
+            for name in ("epsilon", "delta")
+        ]
+        assert epsilon <= said[0] <= epsilon * (1 + 1e-5)
+        assert delta <= said[1] <= delta * (1 + 1e-5)
+    faded = str(Budget(1.0, 1e-6, fade=[(8, 1.0), (64, 1.23444)]))
+    assert "1.235 for 64" in faded

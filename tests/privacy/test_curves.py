@@ -293,3 +293,64 @@ def test_zero_costs_nothing() -> None:
     for curve in (Pure(0.0), Laplace(0.0), BoundedRange(0.0), Gaussian(0.0), ZeroConcentrated(0.0)):
         assert curve.epsilon() == curve.epsilon(1e-9) == curve.delta(0.0) == 0.0
         assert curve.rdp(3.0) == 0.0
+
+
+def _delta_of(kind, epsilon: float, value: float) -> mpmath.mpf:
+    """Delta of the worst pair, in many digits."""
+    e, v = mpmath.mpf(epsilon), mpmath.mpf(value)
+    if e >= v:
+        return mpmath.mpf(0)
+    if kind is Pure:
+        return (1 - mpmath.exp(e - v)) / (1 + mpmath.exp(-v))
+    if kind is Laplace:
+        return 1 - mpmath.exp((e - v) / 2)
+    return mpmath.expm1((e - v) / 2) ** 2 / -mpmath.expm1(-v)
+
+
+@pytest.mark.parametrize("kind", [Pure, Laplace, BoundedRange])
+@pytest.mark.parametrize("value", [1e-12, 5.3e-11, 2e-6, 0.03, 0.99, 1.01, 5.3, 30.0, 36.0, 700.0])
+def test_neither_delta_nor_epsilon_is_rounded_down(kind, value: float) -> None:
+    curve = kind(value)
+    with mpmath.workdps(80):
+        for share in [0.0, 1e-9, 0.2, 0.7, 0.99, 1 - 1e-9]:
+            epsilon = share * value
+            assert mpmath.mpf(curve.delta(epsilon)) >= _delta_of(kind, epsilon, value)
+        largest = float(_delta_of(kind, 0.0, value))
+        near_one = [1 - 1e-15, 1 - 1e-12, 1 - 1e-9, 1 - 1e-6]
+        for delta in [1e-300, 1e-17, *(largest * x for x in (1e-6, 0.3, 0.9, 0.999999)), *near_one]:
+            epsilon = curve.epsilon(delta)
+            assert _delta_of(kind, epsilon, value) <= mpmath.mpf(delta), (delta, epsilon)
+            assert epsilon <= value
+            less = epsilon - 1e-13 * value  # and it is not much too large
+            assert less <= 0.0 or _delta_of(kind, less, value) > mpmath.mpf(delta)
+        assert curve.epsilon(min(largest * 1.001, 1.0)) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("value", "alpha"), [(1e-9, 1.3e9), (9.7e-9, 1.16e8), (1e-6, 1.1e6), (3.0, 1 + 1.3e-6)]
+)
+def test_bounded_range_where_its_logarithms_cancel(value: float, alpha: float) -> None:
+    with mpmath.workdps(60):
+        e, a = mpmath.mpf(value), mpmath.mpf(alpha)
+
+        def part(y: mpmath.mpf) -> mpmath.mpf:
+            return mpmath.log(mpmath.sinh(y / 2) / (y / 2))
+
+        exact = part(a * e) - part((a - 1) * e) + (part(a * e) - part(e)) / (a - 1)
+        assert BoundedRange(value).rdp(alpha) == pytest.approx(float(exact), rel=1e-12, abs=0.0)
+
+
+@pytest.mark.parametrize("kind", [Pure, Laplace, BoundedRange, Gaussian])
+@pytest.mark.parametrize("size", [5e-324, 1e-320, 1e-170, 1e-163])
+def test_a_cost_that_underflows_is_not_nothing(kind, size: float) -> None:
+    curve = kind(size)
+    assert min(curve.zcdp, curve.rdp(2.0), curve.delta(0.0)) > 0.0
+    assert ZeroConcentrated(curve.zcdp).pure is None
+
+
+@pytest.mark.parametrize("kind", [Pure, Laplace, BoundedRange, ZeroConcentrated])
+def test_an_enormous_cost_is_not_capped(kind) -> None:
+    curve = kind(1e308)
+    assert curve.epsilon(1e-6) >= 0.999 * 1e308
+    assert curve.delta(1.0) == 1.0
+    assert curve.zcdp >= 1e307

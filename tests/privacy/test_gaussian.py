@@ -112,3 +112,37 @@ def test_bad_types_and_zero_delta() -> None:
         gaussian.delta(1.0, True)
     with pytest.raises(ValueError, match="choose delta > 0"):
         gaussian.mu(1.0, 0.0)
+
+
+@pytest.mark.parametrize("mu", [1e-3, 0.0076, 0.3, 2.0, 30.0])
+def test_delta_is_never_below_the_truth(mu: float) -> None:
+    for share in np.linspace(0.0, 35.0, 40):
+        epsilon = 0.5 * mu * mu + float(share) * mu
+        assert mpmath.mpf(gaussian.delta(epsilon, mu)) >= reference(epsilon, mu)
+
+
+@pytest.mark.parametrize("mu", [5e-324, 1e-320, 1e-310])
+def test_tiny_mu(mu: float) -> None:
+    assert gaussian.epsilon(1e-6, mu) == 0.0
+    assert gaussian.delta(0.0, mu) >= mu / math.sqrt(2 * math.pi)
+    assert gaussian.delta(1.0, mu) == 5e-324
+
+
+@pytest.mark.parametrize("mu", [1e10, 1e16, 1e19, 1e100, 1e151, 1e308])
+@pytest.mark.parametrize("delta", [5e-324, 1e-6, 0.5, 1 - 1e-16])
+def test_enormous_mu(mu: float, delta: float) -> None:
+    epsilon = gaussian.epsilon(delta, mu)
+    with mpmath.workdps(700):
+        if epsilon < math.inf:  # Phi(-a) alone is an upper bound, close to the truth for such a mu
+            a = mpmath.mpf(epsilon) / mu - mpmath.mpf(mu) / 2
+            assert mpmath.erfc(a / mpmath.sqrt(2)) / 2 <= delta * (1 + 1e-8)
+            assert epsilon <= (0.5 * mu * mu + 40.0 * mu) * (1 + 1e-14)
+    assert gaussian.delta(1.0, mu) == 1.0
+
+
+@pytest.mark.parametrize("epsilon", [1e-12, 1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("delta", [1 - 1e-12, 1 - 1e-15, 1 - 1e-16])
+def test_mu_for_a_delta_close_to_one(epsilon: float, delta: float) -> None:
+    mu = gaussian.mu(epsilon, delta)
+    assert reference(epsilon, mu) <= delta
+    assert reference(epsilon, mu + 3.0) > delta

@@ -128,6 +128,22 @@ def test_printed_numbers_are_rounded_up() -> None:
     assert "pure epsilon = 0.3;" in str(of(Pure(0.1 + 0.2)))  # not 0.3001
 
 
+@pytest.mark.parametrize("value", [5e-324, 1e-320, 1e-310, 1.00000005, 3.00000001e-7, 1e15, 1e308])
+def test_printed_numbers_are_true_at_the_extremes(value: float) -> None:
+    g = of(Pure(value), window=8)
+    said = float(str(g).split("pure epsilon = ")[1].split(";")[0].split(" ")[0])
+    assert said >= value * (1.0 - 1e-10)
+    assert f"epsilon = {said:.4g}".replace("e-0", "e-").replace("e+0", "e+") in g.explain()
+    by_age = float(str(g.by_age([1], delta=0.0)).split(" ")[1])
+    assert by_age >= value * (1.0 - 1e-10)
+
+
+@pytest.mark.parametrize("mu", [5e-324, 1e-200, 1e19, 1e200, 1e308])
+def test_every_guarantee_can_be_printed(mu: float) -> None:
+    g = of(Gaussian(mu))
+    assert all([g.explain(), str(g.odds()), str(g.by_age([1]))])
+
+
 def test_explain() -> None:
     release = Release("tree of sums", Gaussian(0.1), 2.0, "gaussian, sd 20", 11, ("11 nodes",))
     text = Guarantee(

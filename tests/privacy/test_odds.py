@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -93,3 +94,12 @@ def test_a_plot_has_a_dot_for_every_person():
 def test_bad_numbers_of_people_are_refused(people):
     with pytest.raises((TypeError, ValueError), match="people"):
         _guarantee(Gaussian(0.1)).odds(people)
+
+
+@pytest.mark.parametrize("people", [1000, 10**12, 10**18 + 1, 10**40])
+@pytest.mark.parametrize("mu", [1e-300, 1e-17, 1e-9, 0.3])
+def test_at_most_holds_for_any_number_of_people(people, mu):
+    odds = _guarantee(Gaussian(mu)).odds(people)
+    distance = Fraction(Gaussian(mu).delta(0.0))
+    assert odds.right + Fraction(1, 10**9) >= Fraction(people, 2) * (1 + distance)
+    assert odds.right <= Fraction(people, 2) * (1 + distance) + 1

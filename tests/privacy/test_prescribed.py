@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 
 import reticent
 from reticent import online, sets, sums
-from reticent.privacy import prescribed
+from reticent.privacy import Gaussian, prescribed
 from reticent.privacy.prescribed import Calibration, Prescription, gaussian_curve
 
 BUDGET = reticent.Budget(1.0, 1e-6)
@@ -72,7 +73,29 @@ def test_a_claim_that_does_not_hold_is_a_caveat_of_the_guarantee(loud) -> None:
     assert truth > 1.0
     (caveat,) = total.guarantee.caveats
     assert caveat.startswith("loud noise (this test)")
-    assert caveat.endswith(f"under 'replace' neighbours it gives {truth:.4g}")
+    said = float(caveat.split("under 'replace' neighbours it gives ")[1])
+    assert truth <= said <= 1.001 * truth
+
+
+def test_what_a_caveat_states_is_not_less_than_the_truth() -> None:
+    mu = 1.0049  # its epsilon, 4.98104..., was printed as 4.981
+    claim = Prescription.gaussian(
+        mu, scale=1.0, formula="none", where="this test", claimed=(1.0, 1e-6), relation="zero-out"
+    )
+    truths = [Gaussian(mu).epsilon(1e-6), 2.34561, 0.99991]
+    for truth in truths:
+        claim = dataclasses.replace(claim, claimed=(0.5 * truth, 1e-6))
+        (caveat,) = claim.doubts("zero-out", truth)
+        assert truth <= float(caveat.split("it gives ")[1]) <= 1.001 * truth
+
+
+def test_a_claim_without_meaning_is_not_doubted() -> None:
+    """Papers state deltas of 1 and more, such as 2 delta, for some settings; such a claim is true of anything."""
+    empty = Prescription.gaussian(
+        3.0, scale=1.0, formula="none", where="this test", claimed=(1.0, 1.2), relation="zero-out"
+    )
+    assert empty.doubts("zero-out") == ()
+    assert empty.claim_is_proved()
 
 
 def test_a_calibration_without_a_formula_says_what_there_is(loud) -> None:

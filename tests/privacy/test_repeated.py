@@ -178,3 +178,44 @@ def test_pure_at_any_epsilon(epsilon: float) -> None:
     assert best.pure >= float(exact) * (1.0 - 1e-15)
     assert 0.0 < best.epsilon(1e-6) <= best.pure
     assert best.delta(0.5 * epsilon) <= 1.0
+
+
+@pytest.mark.parametrize("shape", [-0.5, 0.0, 1.0, 2.0, 50.0])
+@pytest.mark.parametrize("mean", [1.0 + 1e-11, 1.0 + 1e-6, 1.5, 1e6])
+@pytest.mark.parametrize("epsilon", [1e-5, 0.3, 3.0])
+def test_randomised_response_whose_second_run_is_rare(shape, mean, epsilon) -> None:
+    """The exact law of the best of K answers: the good one comes out unless all runs give the other."""
+    curve = BestOf(Pure(epsilon), mean, shape)
+    with mpmath.workdps(700):
+        m, eta = mpmath.mpf(mean), mpmath.mpf(shape)
+
+        def expected(log: mpmath.mpf) -> mpmath.mpf:
+            g = mpmath.exp(log)
+            slope = -log if eta == 0 else (1 - g**eta) / eta
+            return (1 - g) / (g * slope)
+
+        low, high = mpmath.mpf(-600), -(mpmath.mpf(10) ** -40)
+        for _ in range(400):
+            middle = (low + high) / 2
+            low, high = (middle, high) if expected(middle) > m else (low, middle)
+        g = mpmath.exp(low)
+
+        def best(p: mpmath.mpf) -> mpmath.mpf:
+            z = 1 - p
+            if eta == 0:
+                return 1 - mpmath.log(1 - (1 - g) * z) / mpmath.log(g)
+            return 1 - ((1 - (1 - g) * z) ** -eta - 1) / (g**-eta - 1)
+
+        truth = 1 / (1 + mpmath.exp(-mpmath.mpf(epsilon)))
+        for p, q in [(truth, 1 - truth), (1 - truth, truth)]:
+            a, b = best(p), best(q)
+            for one, other in [(a, b), (1 - a, 1 - b)]:
+                assert mpmath.log(one / other) <= curve.pure
+                for share in (0.0, 0.5, 1.0, 1.0 + 1e-12, 1.5):
+                    e = share * epsilon
+                    assert one - mpmath.exp(e) * other <= curve.delta(e), (share, p)
+
+
+def test_a_mean_that_no_parameter_gives_is_refused() -> None:
+    with pytest.raises(ValueError, match="use a smaller mean, or a larger shape"):
+        BestOf(Pure(1.0), 1e5, shape=-0.99)

@@ -100,6 +100,50 @@ def test_the_worst_person_by_linear_algebra(name, rule):
         assert worst_mu(matrix, rule, STEPS) >= 0.75 * total.guarantee.gdp
 
 
+@pytest.mark.parametrize(
+    "rule",
+    [Participation(1), Participation(2), Participation(2, 3), Participation(None, 2)],
+    ids=str,
+)
+@pytest.mark.parametrize("kind", [sums.Correlated, sums.Independent, sums.WindowTree])
+def test_after_a_window_a_person_has_more_records(kind, rule):
+    """The limit is one for each window; what is claimed of longer stretches must cover the records of several."""
+    window = 4
+    total = kind(
+        1, budget=BUDGET.with_(window=window), participation=rule, noise_precision="float", seed=0
+    )
+    matrix = noise_map(total, STEPS)
+    read_back = Guarantee.from_dict(json.loads(json.dumps(total.guarantee.to_dict())))
+    assert read_back == total.guarantee
+    for age in (3, 4, 5, 9, STEPS):
+        claimed = total.guarantee.at(age)
+        if age > window and kind is not sums.Correlated:
+            assert claimed.epsilon(0.5) == np.inf
+            continue
+        least = np.linalg.pinv(matrix[:age])
+        found = 0.0
+        for places in placements(
+            age, Participation(None, rule.min_gap) if rule.min_gap > 1 else Participation(age)
+        ):
+            per_window = [sum(s <= p < s + window for p in places) for s in range(age)]
+            if max(per_window) <= (rule.max_records or age):
+                shift = sum((np.arange(age) >= place).astype(float) for place in places)
+                found = max(found, float(np.linalg.norm(least @ shift)))
+        assert found <= claimed.gdp * (1 + 1e-9)
+
+
+def test_a_guarantee_that_was_written_without_the_window_of_persons():
+    budget, rule = BUDGET.with_(window=4), Participation(2)
+    for kind in (sums.CorrelatedMechanism, sums.IndependentMechanism):
+        now = kind(1, budget=budget, participation=rule).guarantee
+        data = now.to_dict()
+        for release in data["releases"]:  # as it was written before
+            release["ages"].pop("window", None)
+            if "steps" in release["ages"]:
+                release["ages"]["steps"] = release["ages"]["steps"][:1]
+        assert Guarantee.from_dict(json.loads(json.dumps(data))) == now
+
+
 @pytest.mark.parametrize("neighbours", ["zero-out", "replace"])
 @pytest.mark.parametrize("name", TOTALS)
 def test_the_budget_is_met_and_never_paid_k_times(name, neighbours):

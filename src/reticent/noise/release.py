@@ -160,9 +160,9 @@ def noisy(
     step = lattice.step(scale, _steps(noise))
     whole = np.rint(vector / step)
     if not (np.abs(whole) < 2.0**62).all():
-        largest = float(np.abs(vector).max())
+        # without its size, which is computed from the records
         raise ValueError(
-            f"an entry of size {largest:g} is too large for noise of scale {scale:g} on the lattice; "
+            f"an entry of the vector is not finite, or too large for noise of scale {scale:g} on the lattice; "
             "rescale the data"
         )
     drawn = np.empty((1, dim), np.int64)

@@ -364,8 +364,8 @@ def _check_scores(scores: ArrayLike) -> NDArray[np.float64]:
     wrong = np.flatnonzero(~(np.abs(values) <= _LARGEST))
     if wrong.size:
         raise ValueError(
-            f"scores must be finite and at most {_LARGEST:g} in size; entry {wrong[0]} is "
-            f"{values[wrong[0]]}. To exclude a candidate, leave it out, provided that this depends on no record"
+            f"scores must be finite and at most {_LARGEST:g} in size, and entry {wrong[0]} is not. To exclude a "
+            "candidate, leave it out, provided that this depends on no record"
         )
     return values
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from reticent.plots.style import COLOURS, axes, caption
 from reticent.plots.tradeoff import claimed_misses
+from reticent.privacy.budget import rounded_up
 
 
 def guarantee_curve(guarantees: Any, *, title: str = "", ax: Any = None) -> Any:
@@ -82,7 +83,7 @@ def by_age(guarantees: Any, *, title: str = "", ax: Any = None) -> Any:
             ax.axvline(float(ages[~shown][0]), linewidth=0.8, linestyle=":", color="0.5")
     ax.set_xscale("log")
     ax.set_ylim(bottom=0)
-    y = f"epsilon at delta = {next(iter(lines.values())).delta:g}"
+    y = f"epsilon at delta = {rounded_up(next(iter(lines.values())).delta)}"
     legend = "best" if any(lines) else None
     return caption(ax, title, x="age: outputs from the record's own", y=y, legend=legend)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from reticent.plots.style import COLOURS, axes, caption
+from reticent.privacy.budget import rounded_up
 
 
 def spending(ledger: Any, *, title: str = "", ax: Any = None) -> Any:
@@ -30,7 +31,7 @@ def spending(ledger: Any, *, title: str = "", ax: Any = None) -> Any:
     >>> with reticent.Ledger(reticent.Budget(1.0, 1e-6)) as ledger:
     ...     total = reticent.sums.Correlated(1, 10, budget=reticent.Budget(0.5, 1e-6))
     >>> ledger.plot().get_ylabel()
-    'epsilon so far at delta = 1e-06'
+    'epsilon so far at delta = 1e-6'
     """
     ax = axes() if ax is None else ax
     budget, entries = ledger.budget, ledger.entries
@@ -45,9 +46,9 @@ def spending(ledger: Any, *, title: str = "", ax: Any = None) -> Any:
         linestyle="--",
         linewidth=1.0,
         color=COLOURS[1],
-        label=f"budget: {budget.epsilon:g}",
+        label=f"budget: {rounded_up(budget.epsilon)}",
     )
     ax.set_xticks(range(len(values)), ["", *(entry.what for entry in entries)], rotation=20)
     ax.set_ylim(0.0, 1.1 * max(budget.epsilon, *values))
-    y = f"epsilon so far at delta = {budget.delta:g}"
+    y = f"epsilon so far at delta = {rounded_up(budget.delta)}"
     return caption(ax, title, y=y, legend="lower right")

@@ -12,7 +12,7 @@ import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -21,7 +21,12 @@ import numpy as np
 from reticent.checks import FloatArray, integer, items, number
 from reticent.privacy.compose import compose, parallel
 from reticent.privacy.curves import Curve, Gaussian, NoPrivacy, from_dict
-from reticent.privacy.participation import ONE_RECORD, Participation, check_participation
+from reticent.privacy.participation import (
+    MOST_RECORDS,
+    ONE_RECORD,
+    Participation,
+    check_participation,
+)
 
 
 class Ages(ABC):
@@ -321,6 +326,9 @@ class Filtered(Ages):
     participation : Participation
         How many records are protected together, and how far apart they are; one record by default. The slack does not
         grow with their number.
+    window : int, optional
+        Number of consecutive outputs to which ``participation.max_records`` refers. More outputs consist of several
+        windows, each with so many records. By default it refers to all outputs together.
 
     Examples
     --------
@@ -334,6 +342,7 @@ class Filtered(Ages):
     slack: float = 0.0
     last: int | None = None
     participation: Participation = ONE_RECORD
+    window: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.decay, Decay):
@@ -344,17 +353,36 @@ class Filtered(Ages):
             object.__setattr__(self, name, value)
         if self.last is not None:
             object.__setattr__(self, "last", integer(self.last, "last", low=1))
+        if self.window is not None:
+            object.__setattr__(self, "window", integer(self.window, "window", low=1))
         costly = Participation(self.participation.max_records, self.participation.min_gap)
         object.__setattr__(self, "participation", costly)
 
     def mu(self, age: float) -> float:
-        """The mu of all outputs up to an age, which may be infinite if ``slack`` is 0 or ``last`` is set."""
+        """The mu of all outputs up to an age, which may be infinite if ``slack`` is 0 or ``last`` is set.
+
+        It is infinite if a person may have more records within these outputs than costs are computed for.
+        """
         lags = age if self.last is None else min(age, self.last)
-        squares, sums = _sums(self.decay, lags, self.participation)
+        rule = self._within(lags)
+        if rule is None:
+            return math.inf
+        squares, sums = _sums(self.decay, lags, rule)
         square = self.reach**2 * squares
         if self.slack:
             square += 2 * self.reach * self.slack * sums + lags * self.slack**2
         return math.sqrt(square)
+
+    def _within(self, lags: float) -> Participation | None:
+        """How many records may come within so many outputs; None if they are too many."""
+        rule, most = self.participation, self.participation.max_records
+        if most == 1 and self.window is None:
+            return rule
+        if most is not None and self.window is not None and lags > self.window:
+            most = None if math.isinf(lags) else most * -(-int(lags) // self.window)
+        room = math.inf if math.isinf(lags) else max(1, -(-int(lags) // rule.min_gap))
+        records = room if most is None else min(room, most)
+        return None if records > MOST_RECORDS else Participation(int(records), rule.min_gap)
 
     def at(self, age: int) -> Curve:
         mu = self.mu(integer(age, "age", low=1))
@@ -369,6 +397,7 @@ class Filtered(Ages):
             "slack": self.slack,
             "last": self.last,
             "participation": [self.participation.max_records, self.participation.min_gap],
+            "window": self.window,
         }
 
 
@@ -376,6 +405,22 @@ class Filtered(Ages):
 def _sums(decay: Decay, lags: float, participation: Participation) -> tuple[float, float]:
     """The two sums that :meth:`Filtered.mu` needs; cached, because a search for the noise repeats the same calls."""
     return decay.sum_of_squares(lags, participation), decay.sum(lags, participation)
+
+
+def limited_to_windows(ages: Ages | None, window: int) -> Ages | None:
+    """The cost by age for persons whose records are limited within each window only."""
+    if isinstance(ages, Filtered):
+        return ages if ages.window is not None else replace(ages, window=window)
+    if isinstance(ages, Stepwise) and ages.steps[-1][0] <= window:
+        return Stepwise([*ages.steps, (window + 1, NoPrivacy())])
+    if isinstance(ages, OnDisjointRecords):
+        return OnDisjointRecords(
+            tuple(
+                tuple((curve, n, limited_to_windows(each, window)) for curve, n, each in promise)
+                for promise in ages.promises
+            )
+        )
+    return ages
 
 
 def ages_from_dict(data: Mapping[str, Any]) -> Ages:
@@ -394,7 +439,8 @@ def ages_from_dict(data: Mapping[str, Any]) -> Ages:
         )
     decay = Decay(data["limit"], tuple(data["weights"]), tuple(data["gaps"]))
     participation = Participation(*data["participation"]) if "participation" in data else ONE_RECORD
-    return Filtered(decay, data["reach"], data["slack"], data["last"], participation)
+    known = (data["reach"], data["slack"], data["last"], participation)
+    return Filtered(decay, *known, data.get("window"))
 
 
 def geometric(

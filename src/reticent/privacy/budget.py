@@ -12,6 +12,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from decimal import ROUND_CEILING, Context
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -123,6 +124,18 @@ def plain(value: float) -> str:
     return f"{value:g}".replace("e-0", "e-").replace("e+0", "e+")
 
 
+def rounded_up(value: float, digits: int = 6, slack: float = 0.0) -> str:
+    """A number with so many significant digits, rounded up, because text must not look better than what it states.
+
+    ``slack`` is the share by which a calibrated number may exceed the one that was asked for.
+    """
+    if value == 0.0 or not math.isfinite(value):
+        return plain(value)
+    value = max(value * (1.0 - slack), 5e-324)
+    least = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(value))
+    return f"{float(least):.{digits}g}".replace("e-0", "e-").replace("e+0", "e+")
+
+
 def few(items: Sequence[T]) -> Sequence[T]:
     """At most five items to print: all of them, or the first three and the last."""
     return items if len(items) <= 5 else [*items[:3], items[-1]]
@@ -191,7 +204,7 @@ class Budget:
     Parameters
     ----------
     epsilon : float
-        Privacy parameter epsilon, above 0 and at most 1e15. Smaller is more private.
+        Privacy parameter epsilon, above 0 and at most 1e19. Smaller is more private.
     delta : float
         Privacy parameter delta, in [0, 1); the default, 0, asks for pure differential privacy. Choose it well below one
         over the number of people; above 0.01 there is a `LooseBudgetWarning`.
@@ -343,10 +356,10 @@ class Budget:
         return Budget(**{**kept, **changes})
 
     def __str__(self) -> str:
-        epsilon = f"epsilon = {self.epsilon:g}"
+        epsilon = f"epsilon = {rounded_up(self.epsilon)}"
         if self.fade is not None:
             epsilon = "epsilon = " + ", ".join(
-                f"{value:.4g} for {age:,}" + " outputs" * (k == 0)
+                f"{rounded_up(value, 4)} for {age:,}" + " outputs" * (k == 0)
                 for k, (age, value) in enumerate(few(self.fade))
             )
-        return f"{epsilon}, delta = {plain(self.delta)}; {self.scope}"
+        return f"{epsilon}, delta = {rounded_up(self.delta)}; {self.scope}"

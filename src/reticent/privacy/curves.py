@@ -31,6 +31,9 @@ from reticent.checks import FloatArray, number, real_array
 from reticent.privacy import gaussian
 
 KINDS: dict[str, type[Curve]] = {}
+_TINY = 5e-324
+_UP = 1.0 + 2.0**-50
+"""A factor above the rounding errors of a delta in closed form, so that it is never too small."""
 
 
 class Curve(ABC):
@@ -82,7 +85,9 @@ class Curve(ABC):
         float
             The bound; may be infinite.
         """
-        return self._rdp(number(alpha, "alpha", low=1.0, open_low=True))
+        alpha = number(alpha, "alpha", low=1.0, open_low=True)
+        # Never rounded down to 0, which would claim that nothing is revealed.
+        return 0.0 if self.pure == 0.0 else max(self._rdp(alpha), _TINY)
 
     def delta(self, epsilon: float) -> float:
         """The smallest delta that is proved at a given epsilon.
@@ -101,7 +106,7 @@ class Curve(ABC):
         if self.pure is not None and self.pure <= epsilon:
             return 0.0
         # Never rounded down to 0, which would claim pure privacy.
-        return min(1.0, max(self._delta(epsilon), 5e-324))
+        return min(1.0, max(self._delta(epsilon), _TINY))
 
     def epsilon(self, delta: float = 0.0) -> float:
         """The smallest epsilon, at least 0, that is proved at a given delta.
@@ -242,8 +247,9 @@ def best_order(cost: Callable[[float], float]) -> tuple[float, float]:
         method="bounded",
         options={"xatol": 1e-9},
     )
-    if found.fun < values[k]:
-        return 1.0 + math.exp(float(found.x)), float(found.fun)
+    least = at(float(found.x))  # not `found.fun`, which may be the cap
+    if least < values[k]:
+        return 1.0 + math.exp(float(found.x)), least
     return 1.0 + math.exp(_GRID[k]), values[k]
 
 
@@ -301,7 +307,7 @@ def delta_from(rdp: Divergence, epsilon: float) -> float:
 
     _, value = best_order(log_delta)
     # Never 0: divergences of finite order cannot prove pure privacy.
-    return min(1.0, max(math.exp(min(value, 0.0)), 5e-324))
+    return min(1.0, max(math.exp(min(value, 0.0)), _TINY))
 
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
@@ -352,7 +358,7 @@ class Pure(Curve):
         # [L(y) - L(h)]/(y^2 - h^2), L = log cosh, y = x + h; by Cauchy's mean value theorem that
         # is tanh(s)/(2s) for some s > h, at most tanh(h)/(2h). So rho = epsilon tanh(epsilon/2),
         # which is also the limit as alpha -> 1, hence the best possible.
-        return self.value * math.tanh(0.5 * self.value)
+        return _above_zero(self.value * math.tanh(0.5 * self.value), self.value)
 
     @property
     def gdp_bound(self) -> float:
@@ -369,11 +375,19 @@ class Pure(Curve):
         return self.value + math.log((1.0 + lie * math.exp(-2.0 * x)) / (1.0 + lie)) / (alpha - 1.0)
 
     def _delta(self, epsilon: float) -> float:
-        return -math.expm1(epsilon - self.value) / (1.0 + math.exp(-self.value))
+        return -math.expm1(epsilon - self.value) / (1.0 + math.exp(-self.value)) * _UP
 
     def _epsilon(self, delta: float) -> float:
-        left = 1.0 - delta * (1.0 + math.exp(-self.value))
-        return 0.0 if left <= 0.0 else max(0.0, self.value + math.log(left))
+        # e^epsilon = e^value - delta (1 + e^value), in the form that cancels least
+        if self.value < 1.0:
+            above = math.expm1(self.value) - delta * (1.0 + math.exp(self.value))
+            return self._rounded_up(math.log1p(max(above, -0.5)))
+        left = (1.0 - delta) - delta * math.exp(-self.value)
+        return self._rounded_up(self.value + math.log(left)) if left > 0.0 else 0.0
+
+    def _rounded_up(self, epsilon: float) -> float:
+        """An epsilon that was computed from numbers of the size of ``value``, moved up by more than their rounding."""
+        return min(self.value, max(0.0, epsilon + 2.0**-49 * self.value))
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "epsilon": self.value}
@@ -405,10 +419,10 @@ class Laplace(Pure):
         return e + math.log((alpha + rest) / whole) / (alpha - 1.0)
 
     def _delta(self, epsilon: float) -> float:
-        return -math.expm1(0.5 * (epsilon - self.value))
+        return -math.expm1(0.5 * (epsilon - self.value)) * _UP
 
     def _epsilon(self, delta: float) -> float:
-        return max(0.0, self.value + 2.0 * math.log1p(-delta))
+        return self._rounded_up(self.value + 2.0 * math.log1p(-delta))
 
 
 def _quantile_gap(epsilon: float) -> float:
@@ -463,10 +477,10 @@ class Gaussian(Curve):
 
     @property
     def zcdp(self) -> float:
-        return 0.5 * self.mu**2
+        return _above_zero(0.5 * self.mu * self.mu, self.mu)
 
     def _rdp(self, alpha: float) -> float:
-        return 0.5 * alpha * self.mu**2
+        return 0.5 * alpha * self.mu * self.mu
 
     def _delta(self, epsilon: float) -> float:
         return gaussian.delta(epsilon, self.mu)
@@ -497,7 +511,7 @@ class BoundedRange(Pure):
 
     @property
     def zcdp(self) -> float:
-        return min(self.value**2 / 8.0, super().zcdp)
+        return min(_above_zero(self.value * self.value / 8.0, self.value), super().zcdp)
 
     @property
     def gdp_bound(self) -> float:
@@ -509,29 +523,45 @@ class BoundedRange(Pure):
     def _rdp(self, alpha: float) -> float:
         # The supremum over the position of the range has a closed form. With a = alpha and
         # S(y) = log(sinh(y/2)/(y/2)) it is S(a e) - S((a-1) e) + [S(a e) - S(e)]/(a-1).
+        # A difference over a distance of at most 1 is the integral of the slope of S, because the logarithms cancel.
         e, gap = self.value, alpha - 1.0
         if e == 0.0:
             return 0.0
-        if gap * e <= 1.0 and e <= 1.0:
-            unit = 0.5 + 0.5 * _NODES
-            first = _log_sinhc_slope(e * (gap + unit))
-            second = _log_sinhc_slope(e * (1.0 + gap * unit))
-            return 0.5 * e * float(_WEIGHTS @ (first + second))
-        tops = [math.log(-math.expm1(-y)) for y in (alpha * e, gap * e, e)]
-        first_part = 0.5 * e - math.log1p(1.0 / gap) + tops[0] - tops[1]
-        return first_part + 0.5 * e + (tops[0] - tops[2] - math.log1p(gap)) / gap
+        unit = 0.5 + 0.5 * _NODES
+        if e <= 1.0:
+            first = 0.5 * e * float(_WEIGHTS @ _log_sinhc_slope(e * (gap + unit)))
+        else:
+            first = 0.5 * e - math.log1p(1.0 / gap) + _log_top(alpha * e) - _log_top(gap * e)
+        if gap * e <= 1.0:
+            second = 0.5 * e * float(_WEIGHTS @ _log_sinhc_slope(e * (1.0 + gap * unit)))
+        else:
+            second = 0.5 * e + (_log_top(alpha * e) - _log_top(e) - math.log1p(gap)) / gap
+        return first + second
 
     def _delta(self, epsilon: float) -> float:
         # The supremum of (e^-t - e^-e)(e^t - e^epsilon)/(1 - e^-e) over t, at t = (e + epsilon)/2.
-        return math.expm1(0.5 * (epsilon - self.value)) ** 2 / -math.expm1(-self.value)
+        return math.expm1(0.5 * (epsilon - self.value)) ** 2 / -math.expm1(-self.value) * _UP
 
     def _epsilon(self, delta: float) -> float:
         root = math.sqrt(-delta * math.expm1(-self.value))
-        return 0.0 if root >= 1.0 else max(0.0, self.value + 2.0 * math.log1p(-root))
+        if root < 0.5:
+            return self._rounded_up(self.value + 2.0 * math.log1p(-root))
+        left = ((1.0 - delta) + delta * math.exp(-self.value)) / (1.0 + root)  # 1 - root
+        return self._rounded_up(self.value + 2.0 * math.log(left))
+
+
+def _above_zero(product: float, factor: float) -> float:
+    """A product that has underflowed to 0 although its factor is above 0, rounded up instead."""
+    return max(product, _TINY) if factor > 0.0 else product
+
+
+def _log_top(y: float) -> float:
+    """``log(1 - e^-y)``."""
+    return math.log(-math.expm1(-y))
 
 
 def _log_sinhc_slope(y: FloatArray) -> FloatArray:
-    """Derivative of ``log(sinh(y/2)/(y/2))`` for 0 <= y <= 2 or so, without cancellation."""
+    """Derivative of ``log(sinh(y/2)/(y/2))`` for y >= 0, without cancellation."""
     small = np.minimum(y, 0.25)
     s = small * small
     series = small / 12 * (1 - s / 60 * (1 - s / 42 * (1 - s / 40 * (1 - s * 5 / 198))))

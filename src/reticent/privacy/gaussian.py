@@ -28,6 +28,8 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
 _ASYMPTOTIC = 8.0
 """From this argument on the asymptotic series of the integrand is exact to the last digit."""
 _TINY = 5e-324
+_NOTHING_HIDDEN = 1e150
+"""Above this mu the formulas overflow; only delta = 1, and no epsilon, is claimed there."""
 
 
 def _slope(u: FloatArray) -> FloatArray:
@@ -37,7 +39,7 @@ def _slope(u: FloatArray) -> FloatArray:
     if u.max() < _ASYMPTOTIC:
         return direct
     far = np.maximum(u, _ASYMPTOTIC)
-    v = 0.5 / (far * far)
+    v = 0.5 / far / far
     series = np.zeros_like(far)
     for k in range(21, -1, -1):  # sum of (-1)^k (2k+1)!! v^k by Horner
         series = 1.0 - (2 * k + 3) * v * series
@@ -59,9 +61,11 @@ def log_delta_at(a: FloatArray, mu: float) -> FloatArray:
     close = h <= np.maximum(1.0, x)
     if close.any():
         u = x[close, None] + h * (0.5 + 0.5 * _NODES)
-        # h is kept apart, because a product with a tiny h could underflow
+        # mu is kept apart, because a product with a tiny mu could underflow
         mean = 0.5 * (_slope(u) @ _WEIGHTS)
-        result[close] = np.log(mean) + math.log(0.5 * h) - 0.5 * a[close] ** 2
+        with np.errstate(over="ignore", divide="ignore"):
+            logarithm = np.log(mean) + (math.log(mu) - 1.5 * math.log(2.0))
+            result[close] = logarithm - 0.5 * a[close] ** 2
     if not close.all():
         far = ~close
         point, start = a[far], x[far]
@@ -76,6 +80,8 @@ def log_delta_at(a: FloatArray, mu: float) -> FloatArray:
 def _log_delta(epsilon: float, mu: float) -> float:
     if mu == 0.0:
         return -math.inf
+    if mu > _NOTHING_HIDDEN:
+        return 0.0
     # epsilon - mu^2/2 must be exact: at epsilon = 1e7 its rounding alone would cost six digits.
     a = float(Fraction(epsilon) - Fraction(mu) ** 2 / 2) / mu
     return float(log_delta_at(np.array([a]), mu)[0])
@@ -124,7 +130,7 @@ def log_delta(epsilon: float, mu: float) -> float:
 
 
 def delta(epsilon: float, mu: float) -> float:
-    """The smallest delta for which a mu-GDP release is (epsilon, delta)-differentially private.
+    """The smallest delta for which a mu-GDP release is (epsilon, delta)-differentially private, rounded up.
 
     It is never rounded down to 0: a Gaussian release is private with delta = 0 only if ``mu = 0``.
 
@@ -145,8 +151,8 @@ def delta(epsilon: float, mu: float) -> float:
     >>> print(f"{delta(1.0, 0.236704):.4g}")
     1e-06
     """
-    logarithm = log_delta(epsilon, mu)
-    return 0.0 if mu == 0.0 else max(math.exp(logarithm), _TINY)
+    logarithm = max(log_delta(epsilon, mu), -1e3)
+    return 0.0 if mu == 0.0 else max(math.exp(min(0.0, logarithm + _margin(logarithm))), _TINY)
 
 
 def epsilon(delta: float, mu: float) -> float:
@@ -173,7 +179,7 @@ def epsilon(delta: float, mu: float) -> float:
     mu = number(mu, "mu", low=0.0)
     if mu == 0.0 or delta == 1.0:
         return 0.0
-    return math.inf if delta == 0.0 else _epsilon(delta, mu)
+    return math.inf if delta == 0.0 or mu > _NOTHING_HIDDEN else _epsilon(delta, mu)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -183,6 +189,8 @@ def _epsilon(delta: float, mu: float) -> float:
         return 0.0
     # this epsilon is large enough, because Phi(-a) < exp(-a^2/2), and leaves room for the margin
     high = 0.5 * mu * mu + mu * math.sqrt(2.0 * (1.0 - target))
+    while _log_delta(high, mu) > target:  # rounded down, where its last digit is worth more than mu
+        high = math.nextafter(high, math.inf)
     return _safe_root(lambda e: _log_delta(e, mu) - target, 0.0, high, +1.0)
 
 
@@ -226,13 +234,17 @@ def mu(epsilon: float, delta: float) -> float:
 @functools.lru_cache(maxsize=4096)
 def _mu(epsilon: float, delta: float) -> float:
     target = math.log(delta) - _margin(math.log(delta))
-    # Two values of mu that are certainly private: one makes Phi(-a) < delta, one is exact at epsilon = 0.
+    # Two values of mu that are private: one makes Phi(-a) < delta, one is exact at epsilon = 0.
     z = math.sqrt(2.0 * (1.0 - target))
     low = max(
         2.0 * epsilon / (z + math.sqrt(z * z + 2.0 * epsilon)),
         2.0 * math.sqrt(2.0) * float(erfinv(math.exp(target))),
     )
     low *= 1.0 - 1e-9
+    while (
+        _log_delta(epsilon, low) > target
+    ):  # rounded up, where delta is so close to 1 that it has few digits
+        low *= 0.99
     high = 2.0 * low
     while _log_delta(epsilon, high) <= target:
         low, high = high, 2.0 * high

@@ -11,13 +11,12 @@ import importlib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 from reticent import html_tables
 from reticent.checks import flag, integer, items, number
-from reticent.privacy.ages import Ages, OnDisjointRecords, ages_from_dict
-from reticent.privacy.budget import OLDEST, Budget, Scope, few, plain
+from reticent.privacy.ages import Ages, OnDisjointRecords, ages_from_dict, limited_to_windows
+from reticent.privacy.budget import OLDEST, Budget, Scope, few, plain, rounded_up
 from reticent.privacy.compose import Composed, Worst, compose, parallel
 from reticent.privacy.composition import meets
 from reticent.privacy.curves import Curve, NoPrivacy, from_dict
@@ -471,7 +470,7 @@ class Guarantee:
         """The numbers alone, without neighbours, window and caveats."""
         if not math.isfinite(self.curve.epsilon(0.5)):
             return "no privacy: epsilon is infinite"
-        here = f"epsilon = {_up(self.epsilon(self._shown))} at delta = {_delta(self._shown)}"
+        here = f"epsilon = {_up(self.epsilon(self._shown))} at delta = {rounded_up(self._shown)}"
         if self.pure is not None:
             better = self.epsilon(self._shown) < 0.995 * self.pure
             return f"pure epsilon = {_up(self.pure)}" + (f" ({here})" if better else "")
@@ -524,7 +523,7 @@ class Guarantee:
         else:
             lines.append(self._window_line())
         if self._fades:
-            lines.append(f"by age: {self.by_age()}, at delta = {_delta(self._shown)}")
+            lines.append(f"by age: {self.by_age()}, at delta = {rounded_up(self._shown)}")
         lines.append("releases:" if self.releases else "releases: none")
         lines.extend("  " + line for line in self._release_lines())
         lines.append(
@@ -566,9 +565,19 @@ class Guarantee:
         """
         try:
             releases = [Release.from_dict(release) for release in data["releases"]]
+            if data["window"] is not None and data["unit"] == "person":
+                # earlier versions did not write that a person's limit is one for each window
+                releases = [
+                    replace(each, ages=limited_to_windows(each.ages, data["window"]))
+                    for each in releases
+                ]
             return cls(**{**data, "releases": releases})
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"data do not describe a guarantee ({error!r}): {data!r}") from None
+
+
+_MANY = 1e6
+"""From this epsilon on, two decimals are more than the four digits of other guarantees."""
 
 
 @dataclass(frozen=True)
@@ -592,11 +601,10 @@ class ByAge:
     def __str__(self) -> str:
         words: list[str] = []
         for age, epsilon in zip(self.ages, self.epsilons, strict=True):
-            value = (
-                f"{math.ceil(epsilon * 100 * (1 - 1e-9)) / 100:.2f}"
-                if epsilon < math.inf
-                else "no limit"
-            )
+            if epsilon < _MANY:
+                value = f"{math.ceil(epsilon * 100 * (1 - _SLACK)) / 100:.2f}"
+            else:
+                value = _up(epsilon) if epsilon < math.inf else "no limit"
             unit = "" if words else " output" if age == 1 else " outputs"
             words.append(f"{value} for {age:,}{unit}")
         return "epsilon " + ", ".join(words)
@@ -643,19 +651,13 @@ def _with_flags_of(guarantee: Guarantee, other: Guarantee) -> Guarantee:
     )
 
 
+_SLACK = 1e-11
+"""Share by which a number may exceed the printed one: more than rounding adds to what was calibrated to a budget."""
+
+
 def _up(value: float) -> str:
     """Four significant digits, rounded up, because a guarantee must not look better than it is."""
-    if value == 0.0 or not math.isfinite(value):
-        return f"{value:g}"
-    unit = 10.0 ** (math.floor(math.log10(value)) - 3)
-    return f"{math.ceil(value / unit * (1.0 - 1e-7)) * unit:.4g}"
-
-
-def _delta(value: float) -> str:
-    """Six significant digits, rounded up: at a smaller delta epsilon would be larger."""
-    exact = Decimal(repr(value))
-    digits = Decimal((0, (1,), exact.adjusted() - 5))
-    return plain(float(exact.quantize(digits, ROUND_CEILING)))
+    return rounded_up(value, 4, _SLACK)
 
 
 def _cost(curve: Curve) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from reticent.checks import integer
@@ -19,7 +20,7 @@ from reticent.privacy.budget import Scope
 if TYPE_CHECKING:
     from reticent.privacy.guarantee import Guarantee
 
-_SLACK = 1e-9  # of a person, for rounding errors
+_SLACK = Fraction(1, 10**9)  # of a person, for rounding errors
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,7 @@ def odds_of(guarantee: Guarantee, people: int = 1000, age: int | None = None) ->
     if age is None:  # the attacker sees what the guarantee covers, and no more
         age = guarantee.scope.last
     distance = min(1.0, guarantee.delta(0.0, age))
-    right = math.ceil(people * (0.5 + 0.5 * distance) - _SLACK)
+    # exactly, because 1 + distance may round to 1, and the number of people may be large
+    right = math.ceil(people * (1 + Fraction(distance)) / 2 - _SLACK)
     within = guarantee.scope.within
     return Odds(people, min(people, right), people // 2, guarantee.unit, age, within)

@@ -21,7 +21,7 @@ from typing import Any, Self
 import numpy as np
 
 from reticent.checks import FloatArray, choice, number
-from reticent.privacy.budget import NEIGHBOURS, Budget
+from reticent.privacy.budget import NEIGHBOURS, Budget, rounded_up
 from reticent.privacy.curves import Curve, Gaussian, NoPrivacy
 
 EXACT = "exact"
@@ -178,13 +178,13 @@ class Prescription:
         """
         claimed, delta = self.claimed
         if truth is None:
-            truth = self.true_epsilon(delta, neighbours)
+            truth = self.true_epsilon(neighbours=neighbours)
         if truth <= claimed * (1.0 + 1e-9):
             return ()
         words = f"under {neighbours!r} neighbours" if setting is None else setting
         return (
             f"{self.calibration} noise ({self.where}): the paper claims epsilon = {claimed:g} at delta = "
-            f"{delta:g}, but {words} it gives {truth:.4g}",
+            f"{delta:g}, but {words} it gives {rounded_up(truth, 4)}",
         )
 
 

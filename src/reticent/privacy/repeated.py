@@ -23,6 +23,8 @@ from reticent.privacy.curves import Curve, from_dict
 
 _ROUND_UP = 1.0 + 2.0**-40
 _HALVINGS = 12
+_LEAST_LOG = -600.0
+"""Least logarithm of the parameter gamma, whose inverse must not overflow."""
 
 
 @dataclass(frozen=True)
@@ -59,21 +61,36 @@ class BestOf(Curve):
             raise TypeError(f"base must be a privacy curve such as Gaussian(mu), got {self.base!r}")
         object.__setattr__(self, "mean", number(self.mean, "mean", low=1.0, open_low=True))
         object.__setattr__(self, "shape", number(self.shape, "shape", low=-1.0, open_low=True))
+        if self.shape != 1.0 and self._excess(_LEAST_LOG) < 0.0:
+            raise ValueError(
+                f"mean must not be so large for shape={self.shape:g}, got {self.mean:g}: the parameter of the "
+                "distribution would be too small for a number; use a smaller mean, or a larger shape"
+            )
+
+    @functools.cached_property
+    def _log_stopping(self) -> float:
+        found = brentq(self._excess, _LEAST_LOG, -1e-30, xtol=1e-320, rtol=1e-15, maxiter=500)
+        return float(found)
 
     @functools.cached_property
     def stopping(self) -> float:
         """The parameter gamma of K's distribution; if it is geometric, the probability of stopping after a run."""
+        return 1.0 / self.mean if self.shape == 1.0 else math.exp(self._log_stopping)
+
+    @functools.cached_property
+    def _rest(self) -> float:
+        """``1 - gamma``, accurate also where that is tiny because a second run is rare."""
         if self.shape == 1.0:
-            return 1.0 / self.mean
+            return (self.mean - 1.0) / self.mean
+        return -math.expm1(self._log_stopping)
 
-        def excess(logarithm: float) -> float:
-            g = math.exp(logarithm)
-            if self.shape == 0.0:
-                return math.log((1.0 - g) / (g * -logarithm)) - math.log(self.mean)
-            value = self.shape * (1.0 - g) / (g * -math.expm1(self.shape * logarithm))
-            return math.log(value) - math.log(self.mean)
-
-        return math.exp(float(brentq(excess, -600.0, -1e-9)))
+    def _excess(self, logarithm: float) -> float:
+        """How far the logarithm of the expected number of runs for ``log(gamma)`` is above that of ``mean``."""
+        if self.shape == 0.0:
+            ratio = math.expm1(logarithm) / logarithm
+        else:
+            ratio = self.shape * math.expm1(logarithm) / math.expm1(self.shape * logarithm)
+        return math.log(ratio) - logarithm - math.log(self.mean)
 
     @functools.cached_property
     def _shift(self) -> float:
@@ -83,12 +100,12 @@ class BestOf(Curve):
         so the weights of the densities differ by a factor of at most ``max(1 + (1-g) d/g, g + (1-g)(e^e + d))`` to
         the power of 1 + shape, for every e.
         """
-        g = self.stopping
 
         def parts(e: float) -> tuple[float, float]:
+            """Both numbers minus 1, which may be far below the last digit of 1."""
             d = self.base.delta(e)
-            odds = math.exp(e) if e < 700.0 else math.inf
-            return 1.0 + (1.0 - g) * d / g, g + (1.0 - g) * (odds + d)
+            odds = math.expm1(e) if e < 700.0 else math.inf
+            return self._rest * d / self.stopping, self._rest * (odds + d)
 
         low, high = 0.0, 1.0 if self.base.pure is None else self.base.pure
         while parts(high)[0] > parts(high)[1]:
@@ -102,14 +119,17 @@ class BestOf(Curve):
             first, second = parts(middle)
             least = min(least, max(first, second))
             low, high = (middle, high) if first > second else (low, middle)
-        return (1.0 + self.shape) * math.log(least) * _ROUND_UP
+        return (1.0 + self.shape) * math.log1p(least) * _ROUND_UP
 
     @property
     def pure(self) -> float | None:
         if self.base.pure is None:
             return None
-        g = self.stopping
-        extra = float(np.logaddexp(math.log(g), math.log1p(-g) + self.base.pure))
+        if self.base.pure < 1.0:
+            extra = math.log1p(self._rest * math.expm1(self.base.pure))
+        else:
+            logs = math.log(self.stopping), math.log(self._rest) + self.base.pure
+            extra = float(np.logaddexp(*logs))
         return self.base.pure + (1.0 + self.shape) * extra * _ROUND_UP
 
     @functools.cached_property

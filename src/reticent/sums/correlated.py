@@ -248,8 +248,11 @@ class CorrelatedMechanism(Mechanism):
         """
         # the filter's coefficients are rounded to doubles, which changes each c_k by less than this factor
         moved = self.noise_sensitivity / sigma * (1 + 2.0**-44)
+        # the table of persons counts a person's records afresh after each window
+        window = None if self.participation is None else self.budget.window
+        slack = self.slack(sigma)
         return Filtered(
-            self.parameters.sensitivity, moved, self.slack(sigma), self.horizon, self.pattern
+            self.parameters.sensitivity, moved, slack, self.horizon, self.pattern, window
         )
 
     def _scale(self, steps: int | None) -> float:

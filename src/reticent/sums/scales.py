@@ -69,7 +69,8 @@ def guarantee_of_nodes(
         shape = "Laplace in each coordinate" if mechanism.noise == "laplace" else "spherical Gamma"
         text = f"{shape}, scale {scale:.6g}"
     ages = Stepwise([(age, compose([(curve, n)])) for age, n in by_age or [(1, count)]])
-    if window is not None and mechanism.expires:
+    # persons may have more records after the window, and the nodes are counted for those within it
+    if window is not None and (mechanism.expires or mechanism.participation is not None):
         ages = Stepwise([*ages.steps, (window + 1, curves.NoPrivacy())])
     return guarantee_of_release(
         mechanism, Release(name, curve, moved, text, count, details, ages), formula

@@ -151,7 +151,10 @@ class OfflineProblem:
 
     @property
     def A(self) -> Any:
-        """All clipped records in memory, for solvers that do not work by passes."""
+        """All clipped records in memory, for solvers that do not work by passes.
+
+        It may be the caller's memory: a solver measures rows where it uses them, or first calls `in_own_memory`.
+        """
         return self.table.matrix()
 
     @property
@@ -245,6 +248,10 @@ class OfflineProblem:
             bend = self.scalar_bounds[1] * self.weight_bound
             return bend * self.linear.feature_norm**2 + self.linear.ridge
         return self.loss.smoothness
+
+    def in_own_memory(self) -> OfflineProblem:
+        """The problem with rows that are clipped in memory of its own, for solvers that do not measure them again."""
+        return replace(self, table=replace(self._in_memory, fits=False))
 
     def with_set(self, set: Any) -> OfflineProblem:
         return self if set is self.set else replace(self, set=set)

@@ -281,3 +281,20 @@ def test_one_more_record_does_not_change_the_slopes_of_other_persons():
         moved.append(float(np.linalg.norm(sums[0] - sums[1])))
         assert squares[0] == pytest.approx(squares[1], abs=1e-6)
     assert max(moved) <= problem.sensitivity
+
+
+@pytest.mark.parametrize("solver", [erm.gradient_descent, erm.frank_wolfe])
+def test_a_run_that_protected_records_does_not_continue_as_one_that_protects_persons(solver):
+    """The fit said that persons were protected, also in the steps in which all records were those of one person."""
+    known = {"budget": BUDGETS[1], "steps": 8, "seed": 0}
+    rows, labels = X[:50], Y[:50]
+    part = solver(
+        losses.Logistic(), sets.L1Ball(4), rows, labels, callback=lambda m: m.step == 3, **known
+    )
+    assert not part.finished
+    apart = np.arange(50)
+    with pytest.raises(ValueError, match=r"another plan \(differs in: unit\)"):
+        solver(losses.Logistic(), sets.L1Ball(4), rows, labels, groups=apart, resume=part, **known)
+    whole = solver(losses.Logistic(), sets.L1Ball(4), rows, labels, resume=part, **known)
+    assert whole.finished
+    assert whole.guarantee.unit == "record"

@@ -19,10 +19,12 @@ import scipy.sparse as sp
 import reticent
 from reticent import bandit, erm, losses, online, sets, sums
 from reticent.erm import oracles, rounded_sums, solver
+from reticent.erm.problem import OfflineProblem
 from reticent.erm.reading import read
 from reticent.estimators import PrivateScaler, scalers
-from reticent.noise import Source, release
+from reticent.noise import Source, door, release
 from reticent.online import iterate_kernels
+from reticent.solve import blocks
 from reticent.vertical.columns import Columns
 
 LARGEST = 1.7976931348623157e308
@@ -290,6 +292,104 @@ def test_entries_as_frank_wolfe_sees_them(dim):
         values = problem.A.data if sp.issparse(problem.A) else problem.A
         assert (np.abs(values) <= 0.5).all()
         assert not np.shares_memory(values, X)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_entries_that_a_users_own_prepare_makes_larger(form):
+    """They entered scores at six times the stated bound."""
+
+    class Sixfold(losses.Squared):
+        def prepare(self, A, y=None):
+            A, y, counts = super().prepare(A, y)
+            return 6.0 * A, 6.0 * y, counts
+
+    X, y = form(np.array([[0.4, -0.1], [0.0, 7.0]])), np.array([0.5, 1.0])
+    problem = read(Sixfold(feature_norm=0.5), sets.L1Ball(2), X, y, BUDGET,
+                   noise_precision="lattice", by_entries=True)  # fmt: skip
+    A = problem.A.toarray() if sp.issparse(problem.A) else problem.A
+    assert A.tolist() == [[0.5, -0.5], [0.0, 0.5]]
+    assert problem.y.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("name", ["gradient descent", "sufficient statistics", "adassp"])
+def test_labels_of_records_in_blocks(name, unnoised):
+    """They were used as they are: a label of 1e6 moved A'y by far more than its sensitivity."""
+    rows = np.random.default_rng(0).uniform(-0.5, 0.5, (31, 2))
+    clean = []
+    for size in (1.0, 1e6):
+        y = np.resize([1.0, -1.0], 31)
+        y[0] *= size
+        given = blocks.InMemory(rows, y, form=blocks.Form(length=1.0))
+        unnoised.clear()
+        fit = SOLVERS[name](losses.Huber(), sets.L2Ball(2), given, budget=BUDGET, seed=3)
+        clean.append(list(unnoised))
+    for with_it, without, item in zip(*clean, fit.guarantee.releases, strict=False):
+        assert float(np.linalg.norm(with_it - without)) <= item.sensitivity
+
+
+@pytest.mark.parametrize("name", ["gradient descent", "output perturbation", "adassp"])
+def test_weights_of_records_in_blocks(name):
+    """They were used as they are, beyond the bound to which the noise was calibrated."""
+    given = blocks.InMemory(
+        np.full((31, 2), 0.5), np.ones(31), np.full(31, 1e6), blocks.Form(length=1.0)
+    )
+    with pytest.raises(TypeError, match="weights of their own"):
+        SOLVERS[name](losses.Huber(), sets.L2Ball(2), given, budget=BUDGET, seed=3)
+
+
+@pytest.mark.parametrize(
+    ("loss", "meaning"),
+    [
+        (losses.Logistic(), blocks.AsGiven()),
+        (losses.Squared(label_bounds=(0.0, 1.0)), blocks.IsClass(3)),
+        (losses.Squared(label_bounds=(-0.1, 0.1)), blocks.Within(0.0, 9.0)),
+        (losses.Poisson(), blocks.Within(0.0, 9.0)),
+    ],
+)
+def test_meanings_that_do_not_keep_labels_within_the_bounds(loss, meaning):
+    class Elsewhere:
+        """Records that are not in memory."""
+
+        shape, form, clipped, units = (4, 2), blocks.Form(length=1.0), 0, blocks.UNITS
+        labels_are = blocks.AsGiven()
+
+        def meaning(self, labels):
+            self.labels_are = labels
+            return self
+
+        def map(self, work): ...
+        def thinned(self, every): ...
+        def matrix(self): ...
+
+    with pytest.raises(TypeError, match="may lie beyond the bounds"):
+        read(loss, sets.L2Ball(2), Elsewhere(), meaning, BUDGET, noise_precision="lattice")
+    if isinstance(loss, losses.Logistic):
+        inside = blocks.InMemory(np.ones((4, 2)), np.arange(4), None, blocks.Form(length=1.0))
+        with pytest.raises(TypeError, match="may lie beyond the bounds"):
+            erm.objective_perturbation(
+                loss, None, inside, [blocks.IsClass(1), meaning], budget=BUDGET
+            )
+
+
+@pytest.mark.parametrize("margins", [0.0, 1.0, 2.0])
+@pytest.mark.parametrize("sampler", ["net", "exact"])
+def test_rows_of_the_exponential_mechanism(sampler, margins, monkeypatch):
+    """It used the caller's rows, which could be longer than the loss's norm by 1.5 margins, or change."""
+    X = np.array([[1.0 + margins * door.margin(1)], [0.5]])
+    seen, honest = [], OfflineProblem.A.fget
+
+    def spy(self):
+        seen.append(honest(self))
+        return seen[-1]
+
+    monkeypatch.setattr(OfflineProblem, "A", property(spy))
+    if not margins:
+        monkeypatch.setattr(solver, "charge", lambda *arguments: X.fill(341.0))
+    erm.exponential_mechanism(losses.Quantile(), sets.L2Ball(1), X, [0.5, 1.0], budget=BUDGET, seed=0,
+                              net=[[-1.0], [1.0]] if sampler == "net" else None)  # fmt: skip
+    assert seen
+    for A in seen:
+        assert max(map(exact_norm, A)) <= (Fraction(1) + Fraction(door.margin(1))) ** 2
 
 
 SOLVERS = {

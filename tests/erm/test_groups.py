@@ -255,3 +255,46 @@ def test_what_is_not_proved_is_refused():
     )
     with pytest.raises(ValueError, match="weights and groups need a generalised linear loss"):
         erm.gradient_descent(own, sets.L2Ball(4), X, Y, budget=BUDGETS[0], groups=IDS)
+
+
+def test_one_more_record_does_not_change_the_slopes_of_other_persons():
+    """At the kink of the hinge, one more record of one person moved the sum by 506 times its sensitivity."""
+    count, dim, rng = (
+        1024,
+        64,
+        np.random.default_rng(0),
+    )  # just as many numbers as were summed in turn
+    moved = []
+    for _ in range(30):
+        row, x = rng.normal(size=(2, dim))
+        row /= 1.01 * np.linalg.norm(row)
+        x /= row @ x  # on the kink, up to rounding
+        sums, squares = [], []
+        for more in (1, 0):
+            rows = np.vstack([np.tile(row, (count - 1, 1)), np.zeros((1 + more, dim))])
+            ids = np.append(np.arange(count - 1) // 3, np.full(1 + more, 10_000))
+            known = {"noise_precision": "lattice", "groups": ids}
+            ball, labels = sets.L2Ball(dim, 1e3), np.ones(len(rows))
+            problem = read(losses.Hinge(), ball, rows, labels, BUDGETS[0], **known)
+            sums.append(problem.gradient_sum(x))
+            squares.append(problem.slope_squares(x))
+        moved.append(float(np.linalg.norm(sums[0] - sums[1])))
+        assert squares[0] == pytest.approx(squares[1], abs=1e-6)
+    assert max(moved) <= problem.sensitivity
+
+
+@pytest.mark.parametrize("solver", [erm.gradient_descent, erm.frank_wolfe])
+def test_a_run_that_protected_records_does_not_continue_as_one_that_protects_persons(solver):
+    """The fit said that persons were protected, also in the steps in which all records were those of one person."""
+    known = {"budget": BUDGETS[1], "steps": 8, "seed": 0}
+    rows, labels = X[:50], Y[:50]
+    part = solver(
+        losses.Logistic(), sets.L1Ball(4), rows, labels, callback=lambda m: m.step == 3, **known
+    )
+    assert not part.finished
+    apart = np.arange(50)
+    with pytest.raises(ValueError, match=r"another plan \(differs in: unit\)"):
+        solver(losses.Logistic(), sets.L1Ball(4), rows, labels, groups=apart, resume=part, **known)
+    whole = solver(losses.Logistic(), sets.L1Ball(4), rows, labels, resume=part, **known)
+    assert whole.finished
+    assert whole.guarantee.unit == "record"

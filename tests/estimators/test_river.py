@@ -1,6 +1,7 @@
 """The River twins: River's own checks, and that they are the same learners as the scikit-learn faces."""
 
 import copy
+import enum
 import gc
 import math
 import pickle
@@ -154,6 +155,28 @@ def test_hashing_is_the_same_in_every_process():
     np.testing.assert_array_equal(x, y)
     frame = pd.DataFrame({"a": [2.0, 1.0], "colour": ["red", "blue"]})
     np.testing.assert_array_equal(read.many(frame)[0], x)
+
+
+def test_the_column_of_a_name_does_not_depend_on_earlier_records():
+    """1 and True are equal, and the second took the column of whichever an earlier record had."""
+
+    class Text(enum.Enum):
+        A = "a"
+
+    class Mixed(str, enum.Enum):  # noqa: UP042 (its text is not its value)
+        A = "a"
+
+    for first, then in (
+        (1, True),
+        (True, 1),
+        (1.0, 1),
+        ("a", Mixed.A),
+        (Mixed.A, "a"),
+        ("a", Text.A),
+    ):
+        read = Hashed(1000)
+        read.one({first: 5.0})
+        np.testing.assert_array_equal(read.one({then: 5.0}), Hashed(1000).one({then: 5.0}))
 
 
 def test_places_are_remembered_up_to_a_bound(monkeypatch):

@@ -127,3 +127,26 @@ def test_cells_that_are_lists_are_none_whatever_other_records_hold(tmp_path: Pat
         columns, count = open_source(str(path)).read(3)
         found.append(encoder.encode(columns, count).X.tolist())
     assert found == [[[0.0]] * 3] * 3
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pyarrow") is None, reason="needs pyarrow")
+def test_a_missing_cell_leaves_large_integers_of_other_records_alone(tmp_path: Path) -> None:
+    """With one id missing, all persons of the batch whose ids are beyond 2^53 became unknown."""
+    import pyarrow
+    from pyarrow import parquet
+
+    number = {"type": "number", "bounds": [0, 10]}
+    columns = {"a": number, "who": {"type": "person"}, "y": number}
+    encoder = Encoder(Schema.from_dict({"columns": columns}), "y")
+    found = []
+    for last in (2**60 + 3, None):  # one record's cell alone differs
+        path = tmp_path / "ids.parquet"
+        whose = [2**60 + 1, 7, last]
+        rows = pyarrow.table({"a": [1, 2, last], "who": whose, "y": [1.0, 2.0, 3.0]})
+        parquet.write_table(rows, path)
+        read, count = open_source(str(path)).read(3)
+        made = encoder.encode(read, count)
+        assert made.persons is not None
+        found.append((made.X[:2].tolist(), made.persons[:2], sorted(made.bad)))
+    assert found[0] == (found[1][0], [str(2**60 + 1), "7"], [])
+    assert found[1][1:] == ([str(2**60 + 1), "7"], [2])

@@ -148,7 +148,7 @@ def _plan(problem: OfflineProblem, set: Any, version: str, sampler: str, net: An
     chain_steps = checks.integer(chain_steps, "chain_steps", low=1)
     need_linear_model(problem, NAME)
     _need_proved(problem)
-    problem = bounded(problem, set, NAME, projects=False)
+    problem = bounded(problem.in_own_memory(), set, NAME, projects=False)
     if not math.isfinite(problem.set.diameter):
         raise ValueError(f"{NAME} needs a bounded set, got {problem.set!r}; use sets.Box or L2Ball")
     points = _net(problem, net, sampler)

@@ -37,7 +37,7 @@ from reticent.erm.perturbation import (
     reach_bound,
 )
 from reticent.erm.problem import IGNORANCE, OfflineProblem
-from reticent.erm.reading import bounded, need_smooth
+from reticent.erm.reading import bounded, check_meaning, need_smooth
 from reticent.erm.solver import Run, SolverPlan, solve
 from reticent.losses import records
 from reticent.solve.blocks import Meaning
@@ -283,6 +283,7 @@ def _centers(
 
 def _labels(problem: OfflineProblem, column: Any) -> FloatArray | Meaning:
     if isinstance(column, Meaning):
+        check_meaning(problem.linear, column)
         return column
     return records.signs(records.labels(column, problem.records))
 

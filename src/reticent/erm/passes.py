@@ -42,14 +42,20 @@ class Scalar:
 
 @dataclass(frozen=True)
 class SlopeSum:
-    """The sum of the rows times their slopes at x: the gradient of the summed loss."""
+    """The sum of the rows times their slopes at x: the gradient of the summed loss.
+
+    ``in_turn`` if a record's slope must not depend on the number of records.
+    """
 
     loss: Scalar
     x: FloatArray
+    in_turn: bool = False
 
     def __call__(self, block: Block) -> FloatArray:
         loss = self.loss
-        return rounded_sums.summed_slopes(block, self.x, loss.kind, loss.params, loss.bound)
+        return rounded_sums.summed_slopes(
+            block, self.x, loss.kind, loss.params, loss.bound, self.in_turn
+        )
 
 
 @dataclass(frozen=True)
@@ -69,13 +75,17 @@ class Values:
 
 @dataclass(frozen=True)
 class SlopeSquares:
-    """The sum of the squared clipped slopes at x, weighted by the records' weights."""
+    """The sum of the squared clipped slopes at x, weighted by the records' weights.
+
+    ``in_turn`` if a record's slope must not depend on the number of records.
+    """
 
     loss: Scalar
     x: FloatArray
+    in_turn: bool = False
 
     def __call__(self, block: Block) -> FloatArray:
-        z, bound = rounded_sums.predictors(block, self.x), self.loss.bound
+        z, bound = rounded_sums.predictors(block, self.x, self.in_turn), self.loss.bound
         found = np.clip(
             kernels.dphi_all(self.loss.kind)(self.loss.params, z, block.labels), -bound, bound
         )

@@ -61,6 +61,8 @@ def terms(problem: OfflineProblem) -> dict[str, Any]:
         "loss": re.sub(r" at 0x[0-9a-fA-F]+", "", repr(problem.loss)),
         "budget": repr(problem.budget),
         "noise precision": problem.precision,
+        # what one person could do in the steps before is not known otherwise
+        **({} if problem.groups is None else {"unit": problem.unit}),
     }
 
 

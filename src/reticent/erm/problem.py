@@ -9,8 +9,9 @@ Slopes are clipped to the bound that the set implies. Otherwise a decision that 
 set could exceed the sensitivity.
 
 If persons are protected, each of a person's m records has weight 1/m, so that the person's contribution is an average
-of possible contributions of single records; or a person's first records count in full and later ones not at all. Proofs
-for each solver: docs/algorithms/persons.md.
+of possible contributions of single records; or a person's first records count in full and later ones not at all. The
+number of records is not public then, and slopes are computed in a way that does not depend on it: otherwise one more
+record could change the rounding of all others. Proofs for each solver: docs/algorithms/persons.md.
 """
 
 from __future__ import annotations
@@ -141,6 +142,11 @@ class OfflineProblem:
         """Number of protected records or persons; public, unlike the number of a person's records."""
         return self.records if self.groups is None else self.groups.count
 
+    @property
+    def _is_count_secret(self) -> bool:
+        """Whether the number of records is not public."""
+        return self.groups is not None
+
     @functools.cached_property
     def unit(self) -> str:
         return "record" if self.groups is None else "person"
@@ -151,7 +157,10 @@ class OfflineProblem:
 
     @property
     def A(self) -> Any:
-        """All clipped records in memory, for solvers that do not work by passes."""
+        """All clipped records in memory, for solvers that do not work by passes.
+
+        It may be the caller's memory: a solver measures rows where it uses them, or first calls `in_own_memory`.
+        """
         return self.table.matrix()
 
     @property
@@ -246,6 +255,10 @@ class OfflineProblem:
             return bend * self.linear.feature_norm**2 + self.linear.ridge
         return self.loss.smoothness
 
+    def in_own_memory(self) -> OfflineProblem:
+        """The problem with rows that are clipped in memory of its own, for solvers that do not measure them again."""
+        return replace(self, table=replace(self._in_memory, fits=False))
+
     def with_set(self, set: Any) -> OfflineProblem:
         return self if set is self.set else replace(self, set=set)
 
@@ -260,7 +273,7 @@ class OfflineProblem:
 
     def slope_squares(self, x: FloatArray) -> float:
         """The summed squares of the clipped slopes at x."""
-        return float(summed(self.table.map(SlopeSquares(self.scalar, x)))[0])
+        return float(summed(self.table.map(SlopeSquares(self.scalar, x, self._is_count_secret)))[0])
 
     def slope_along(self, z: FloatArray, dz: FloatArray) -> float:
         return float(summed(self.table.map(Along(self.scalar, z, dz)))[0])
@@ -307,7 +320,9 @@ class OfflineProblem:
                 labels=taken(whole.labels, rows),
                 weights=taken(whole.weights, rows),
             )
-        return summed(table.map(SlopeSum(self.scalar, np.ascontiguousarray(x))))
+        return summed(
+            table.map(SlopeSum(self.scalar, np.ascontiguousarray(x), self._is_count_secret))
+        )
 
     def _loop(self, x: FloatArray, rows: Any) -> FloatArray:
         # The Lipschitz constant of a user's loss is only a claim, so every gradient is clipped.

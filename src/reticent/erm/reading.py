@@ -23,7 +23,17 @@ from reticent.erm.problem import IGNORANCE, Groups, OfflineProblem, default_radi
 from reticent.losses import ClipCounts, GeneralizedLinear, Loss, records
 from reticent.privacy import Budget, prescribed
 from reticent.sets import L2Ball, WholeSpace
-from reticent.solve.blocks import UNLIMITED, ByEntries, Form, InMemory, Meaning, Records
+from reticent.solve.blocks import (
+    UNLIMITED,
+    AsGiven,
+    ByEntries,
+    Form,
+    InMemory,
+    IsClass,
+    Meaning,
+    Records,
+    Within,
+)
 
 PRECISIONS = ("lattice", "float")
 LEAST_NORM = 2.0**-300
@@ -136,8 +146,7 @@ def _as_it_is(loss: GeneralizedLinear, X: Any, y: Any) -> tuple[InMemory, ClipCo
     """Features are not copied; labels are copied, so that nobody else can change them."""
     A = records.as_it_is(X)
     labels, beyond = loss._prepare_labels(y, A)
-    labels = np.array(labels, dtype=np.float64)
-    table = InMemory(A, labels, form=Form(length=loss.feature_norm))
+    table = InMemory(A, _own_labels(loss, labels), form=Form(length=loss.feature_norm))
     clipped = surveyed(table, "A")
     fits = not clipped and A.dtype == np.float64 and (sp.issparse(A) or A.flags.c_contiguous)
     return replace(table, fits=fits), ClipCounts(clipped, beyond, table.shape[0])
@@ -156,17 +165,55 @@ def _checked_records(
         raise ValueError(
             f"entries are clipped to 1, more than the feature_norm of {loss!r}; use a loss with feature_norm >= 1"
         )
+    if getattr(X, "weights", None) is not None:
+        raise TypeError(
+            "records in blocks must not hold weights of their own, which nothing bounds; call the solver with weights="
+        )
     clipped, beyond = surveyed(X) if X.clipped is None else X.clipped, 0
+    given = None
     if isinstance(y, Meaning):
         X = X.meaning(y)
     elif y is not None:
         if not isinstance(X, InMemory):
             raise TypeError("records that are not in memory contain their labels; leave y out")
-        labels, beyond = loss._prepare_labels(y, X)
-        X = replace(X, labels=np.array(labels, dtype=np.float64))
-    if isinstance(X, InMemory) and (X.labels is None or len(X.labels) != X.shape[0]):
+        given = y
+    if not isinstance(X, InMemory):
+        check_meaning(loss, _meaning_of(X))
+        return X, ClipCounts(clipped, beyond, X.shape[0])
+    if given is None and not (isinstance(X.labels_are, IsClass) and _is_within(loss, X.labels_are)):
+        given = X.labels if isinstance(X.labels_are, AsGiven) else X.vector()
+    if given is not None or X.labels is None:
+        labels, beyond = loss._prepare_labels(given, X)
+        X = replace(X, labels=_own_labels(loss, labels), labels_are=AsGiven())
+    if len(X.labels) != X.shape[0]:
         raise ValueError(f"y must hold one label for each of the {X.shape[0]} records")
     return X, ClipCounts(clipped, beyond, X.shape[0])
+
+
+def _meaning_of(X: Records) -> Meaning:
+    """The meaning of the labels of records that are not in memory."""
+    inner: Records = X.inner if isinstance(X, ByEntries) else X
+    return getattr(inner, "labels_are", AsGiven())
+
+
+def check_meaning(loss: GeneralizedLinear, meaning: Meaning) -> None:
+    """Refuse a meaning of labels by which these may lie beyond the loss's bounds."""
+    if not _is_within(loss, meaning):
+        raise TypeError(
+            f"labels that are read as {meaning!r} may lie beyond the bounds of {loss!r}, and nothing clips them; use "
+            "IsClass or Within of reticent.solve.blocks, and a loss with label_bounds that contain -1 and 1"
+        )
+
+
+def _is_within(loss: GeneralizedLinear, meaning: Meaning) -> bool:
+    """Whether labels are within the loss's bounds by their meaning alone, whatever they are."""
+    low, high = label_range(loss)
+    return isinstance(meaning, IsClass | Within) and low <= -1.0 and high >= 1.0
+
+
+def _own_labels(loss: GeneralizedLinear, labels: Any) -> FloatArray:
+    """Labels in a private copy, within the loss's bounds whatever prepared them."""
+    return np.clip(np.asarray(labels, dtype=np.float64), *label_range(loss))
 
 
 def _own(
@@ -179,14 +226,13 @@ def _own(
     """
     if not isinstance(loss, GeneralizedLinear):
         return A, labels, clipped
-    labels = np.array(labels, dtype=np.float64)
     if type(loss).prepare is not GeneralizedLinear.prepare:
         A = records.features(A)
-        if not by_entries:
-            A, scaled = records.clip_rows(A, loss.feature_norm)
-            clipped = clipped._replace(features=max(clipped.features, scaled))
-        labels = records.clip_labels(checks.vector(labels, "y", A.shape[0]), *label_range(loss))[0]
-    return A, labels, clipped
+        clip = _clip_entries if by_entries else records.clip_rows
+        A, scaled = clip(A, loss.feature_norm)
+        clipped = clipped._replace(features=max(clipped.features, scaled))
+        labels = checks.vector(labels, "y", A.shape[0])
+    return A, _own_labels(loss, labels), clipped
 
 
 def _weights(value: Any, count: int, bound: float) -> FloatArray:
@@ -201,23 +247,27 @@ def _prepare_entries(loss: Any, X: Any, y: Any) -> tuple[Any, Any, ClipCounts]:
             f"clipping by entries needs a generalised linear loss, got {loss!r}; use a set other than an l1 ball or "
             "a simplex"
         )
-    A = records.features(X)
     bound = loss.feature_norm
-    values = A.data if sp.issparse(A) else A
-    beyond = np.abs(values) > bound
-    # Always a private copy, so that nobody can change these entries any more.
-    if sp.issparse(A):
-        rows = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))
-        count = len(np.unique(rows[beyond]))
-        A = A.copy()
-        A.data = np.clip(values, -bound, bound)
-    else:
-        count = int(beyond.any(axis=1).sum())
-        A = np.clip(values, -bound, bound)
+    A, count = _clip_entries(records.features(X), bound)
     # No such row exceeds this norm, so the loss only looks at the labels.
     wide = replace(loss, feature_norm=2.0 * bound * math.sqrt(A.shape[1]))
     A, labels, counts = wide.prepare(A, y)
     return A, labels, counts._replace(features=count)
+
+
+def _clip_entries(A: Any, bound: float) -> tuple[Any, int]:
+    """Entries clipped to the bound, and how many rows had longer ones.
+
+    Always a private copy, so that nobody can change these entries any more.
+    """
+    values = A.data if sp.issparse(A) else A
+    beyond = np.abs(values) > bound
+    if not sp.issparse(A):
+        return np.clip(A, -bound, bound), int(beyond.any(axis=1).sum())
+    rows = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))
+    A = A.copy()
+    A.data = np.clip(values, -bound, bound)
+    return A, len(np.unique(rows[beyond]))
 
 
 def need_lipschitz(problem: OfflineProblem, solver: str) -> None:

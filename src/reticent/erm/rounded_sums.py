@@ -110,11 +110,16 @@ def _slopes(kind, in_any_order):
 
 
 def summed_slopes(
-    block: Block, x: FloatArray, kind: int, params: FloatArray, bound: float
+    block: Block,
+    x: FloatArray,
+    kind: int,
+    params: FloatArray,
+    bound: float,
+    in_turn: bool = False,
 ) -> FloatArray:
     """The sum of a block's rows times their slopes at x, clipped to the bound and weighted.
 
-    Each row is read once and measured.
+    Each row is read once and measured. ``in_turn`` computes each row's slope in the same way in blocks of every size.
     """
     if sp.issparse(block.rows):
         z = predictors(block, x)
@@ -122,7 +127,7 @@ def summed_slopes(
         np.nan_to_num(np.clip(found, -bound, bound, out=found), copy=False, nan=0.0)
         return weighted(block, found * block.weights if block.weights.size else found)
     work = np.zeros((3, x.size))
-    add = _slopes(kind, int(block.rows.size > _SMALL))
+    add = _slopes(kind, int(block.rows.size > _SMALL and not in_turn))
     add(block.rows, block.labels, block.weights, x, params, bound, _numbers(block), work)
     return work[0]
 
@@ -233,13 +238,31 @@ def _sparse_parts(rows: Any) -> tuple[Any, Any, Any]:
     return indptr, indices, rows.data
 
 
-def predictors(block: Block, x: FloatArray) -> FloatArray:
-    """<row, x> for every record of a block."""
+@compiled(patience=0.5)
+def _predictors(A, x, form, out):
+    columns = A.shape[1]
+    scale, length, constant = form
+    most = door.largest_square(length)
+    room, first = np.empty((1, columns)), np.int64(0)
+    for i in range(out.size):
+        if not door.fill(A, i, scale, room, first) <= most:
+            door.cut(A, i, scale, length, room, first)
+        z = constant * x[columns] if x.size > columns else 0.0
+        for j in range(columns):
+            z += room[0, j] * x[j]
+        out[i] = z
+
+
+def predictors(block: Block, x: FloatArray, in_turn: bool = False) -> FloatArray:
+    """<row, x> for every record of a block; ``in_turn``, whatever the size of the block and the row's place in it."""
     rows = block.rows
     out = np.empty(rows.shape[0])
     if sp.issparse(rows):
         indptr, indices, data = _sparse_parts(rows)
         _sparse_predictors(indptr, indices, data, x, _numbers(block), rows.shape[1], out)
+        return out
+    if in_turn:
+        _predictors(rows, x, _numbers(block), out)
         return out
     for start, part in formed(block, x.size):
         out[start : start + len(part)] = part @ x

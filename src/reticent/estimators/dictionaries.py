@@ -77,13 +77,16 @@ class Hashed:
         self._places: dict[Any, tuple[int, float]] = {}
 
     def place(self, name: Any) -> tuple[int, float]:
-        found = self._places.get(name)
+        # Equal names may be different texts, such as 1 and True: the column of one must not depend on whether an
+        # earlier record had the other.
+        known = type(name) is str
+        found = self._places.get(name) if known else None
         if found is None:
             from sklearn.utils import murmurhash3_32  # not needed by the service, so imported late
 
             number = murmurhash3_32(str(name), seed=0, positive=True)
             found = number % self.columns, 1.0 if number & 0x80000000 else -1.0
-            if len(self._places) < _REMEMBERED:
+            if known and len(self._places) < _REMEMBERED:
                 self._places[name] = found
         return found
 
@@ -93,7 +96,7 @@ class Hashed:
         for name, value in x.items():
             if type(value) is not float:
                 name, value = _feature(name, value)
-            found = known.get(name)
+            found = known.get(name) if type(name) is str else None
             place, sign = self.place(name) if found is None else found
             out[place] += sign * value
         row = np.empty(self.columns)

@@ -15,6 +15,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -23,6 +24,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from reticent import checks, erm
+from reticent.erm.rounded_sums import predictors
 from reticent.estimators import parameters
 from reticent.estimators.bounds import SHARE, BoundsSearch
 from reticent.estimators.counts import RARE, SHARES, ClassCounts, PredictorCounts
@@ -261,7 +263,8 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         assert table.rest is not None
         reach = float(np.linalg.norm(fit.point[:-1]))
         middle = float(fit.point[-1] * table.scaling if judged.centered else table.rest[0])
-        z = np.asarray(table.rows.matrix() @ fit.point)
+        look = partial(predictors, x=fit.point, in_turn=True)
+        z = np.concatenate(list(table.rows.map(look)))
         by_class = judged.seen(z, numbers, middle, reach, shares, source)
         level, usual = self._odds(middle)
         if abs(level) <= RARE:

@@ -585,7 +585,8 @@ def cells(column: Any) -> Sequence[Any]:
     """The cells of a column of pyarrow."""
     from pyarrow import types
 
-    if types.is_integer(column.type) or types.is_floating(column.type):
+    if types.is_floating(column.type) or (types.is_integer(column.type) and not column.null_count):
         return column.to_numpy()
+    # A missing cell would turn a whole column of integers into floats, and large ones into other numbers.
     # As in JSON lines: a value that is not a single cell counts as missing, whatever the other records hold.
     return [None if isinstance(cell, list | dict) else cell for cell in column.to_pylist()]

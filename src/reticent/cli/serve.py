@@ -120,6 +120,7 @@ def adopt(
             "this machine has no record of earlier adoptions: if this backup was adopted elsewhere, add "
             "what was released there to what is stated here"
         )
+    print("tokens are those of the backup: revoke again those that were revoked since")
     for name in done.raised:
         print(f"the budget of ledger {name} was raised to pay for it")
     for name in done.closed:

@@ -36,9 +36,11 @@ async def description(service: Service, request: Request) -> Response:
 @dataclass(frozen=True)
 class _AddToken:
     row: TokenRow
+    request: str
+    """What the ids of tokens of the same request begin with."""
 
     def apply(self, turn: Turn) -> None:
-        if any(row.id == self.row.id for row in turn.rows.tokens()):
+        if any(row.id.startswith(self.request) for row in turn.rows.tokens()):
             raise Problem(
                 409,
                 "token-made-already",
@@ -100,9 +102,11 @@ async def create_token(service: Service, request: Request) -> Response:
     expires = None if seconds is None else now + seconds
     key = service.key(request)
     token = tokens.new_token()
-    identity = secrets.token_hex(8) if key is None else service.keys.sign(b"token " + key)[:8].hex()
+    same = secrets.token_hex(8) if key is None else service.keys.sign(b"token " + key)[:8].hex()
+    # no id comes twice, because cookies and the log name a token by its id
+    identity = same + secrets.token_hex(4)
     row = TokenRow(identity, tokens.hashed(token), role, label, granted, now, expires)
-    await service.do(_AddToken(row), caller)
+    await service.do(_AddToken(row, same), caller)
     service.reload_tokens()
     return answer(_token(row) | {"token": token}, 201)
 

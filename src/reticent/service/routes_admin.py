@@ -83,8 +83,8 @@ def _terms(asked: dict[str, Any]) -> tuple[str, list[str] | None, str, float | N
         if not isinstance(granted, list) or len(granted) > 10_000:
             raise ValueError("streams must be a list of names, or omitted for all streams")
         granted = [check_name(name, "streams") for name in granted]
-    if not isinstance(label, str) or len(label) > 200:
-        raise ValueError("label must be text of at most 200 characters")
+    if not isinstance(label, str) or len(label) > 200 or not label.isprintable():
+        raise ValueError("label must be text of at most 200 characters, all of them printable")
     seconds = asked.get("expires_in")
     if seconds is not None:
         seconds = checks.number(seconds, "expires_in", low=1, high=100 * _YEAR)

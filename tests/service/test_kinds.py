@@ -373,6 +373,8 @@ def test_costs_and_dry_runs_create_nothing(service: Service) -> None:
         assert dry["decision"]
     with pytest.raises(Problem, match="records"):
         client.dummy(specification("planned"), records=10**9)
+    with pytest.raises(Problem, match="50 records do not fit: 10 of the horizon are left"):
+        client.dummy(specification("planned", horizon=10), records=50)
     assert (len(client.streams()), len(client.ledgers())) == before
 
     client.call(

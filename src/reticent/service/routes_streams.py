@@ -381,6 +381,7 @@ async def dummy(service: Service, request: Request) -> Response:
 
     def compute() -> dict[str, Any]:
         runner = runners.start(specification)
+        streams.check_room(runner, count)
         sample: list[dict[str, Any]] = []
         if specification.kind == "bandit":
             made_up.play(runner, count)

@@ -309,6 +309,14 @@ def test_a_state_is_small():
     assert len(files.dumps(learner.state())) < 1_000_000
 
 
+def test_a_state_cannot_name_a_function():
+    from reticent.state import parts
+
+    for place, name in (("losses", "check"), ("sets", "check"), ("sets", "kernels")):
+        with pytest.raises(ValueError, match=f"has no '{name}'"):
+            parts.rebuild({"place": place, "kind": name, "arguments": {}})
+
+
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_part_of_the_library_with_other_arguments_is_refused(name):
     """Noise was calibrated to the bounds that the state was saved with, and so was the clipping."""

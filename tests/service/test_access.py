@@ -150,6 +150,22 @@ def test_grants_expiry_and_revocation(service: Service) -> None:
     )
 
 
+def test_what_no_database_can_hold_is_refused_alike_by_all(service: Service) -> None:
+    for method, path in (
+        ("GET", "/v1/streams/%00"), ("POST", "/v1/streams/a%00/records"), ("GET", "/v1/jobs/%00"),
+        ("DELETE", "/v1/tokens/%00"), ("DELETE", "/v1/streams/%00"),
+    ):  # fmt: skip
+        with pytest.raises(Problem) as caught:
+            service.client(patience=0).call(method, path)
+        assert caught.value.status == 404, (method, path)
+    for label in ("a\0b", "a\nb", "\u202egnp.exe"):
+        with pytest.raises(Problem, match="printable") as caught:
+            service.client(patience=0).call(
+                "POST", "/v1/tokens", {"role": "reader", "label": label}
+            )
+        assert caught.value.status == 422
+
+
 def test_limits_on_size_and_rate(tmp_path: Path) -> None:
     service = Service(tmp_path / "data", "--limit", "2000", "--rate", "5", wait=False)
     client = service.client(patience=0)

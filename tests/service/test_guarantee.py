@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from reticent.privacy import Guarantee, gaussian
+from reticent.privacy import Budget, Guarantee, gaussian
 from reticent.service.problems import Problem
 
 from .running import SCHEMA, Service, records, specification
@@ -170,6 +170,58 @@ def test_the_same_backup_adopted_twice_is_charged_for_both(
         if anchor is not None:
             with pytest.raises(ValueError, match="of another folder"):
                 folder.Folder(folder.Options(home / "fresh", anchor=anchor))
+
+
+def test_two_folders_do_not_charge_one_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An adopted copy keeps a shared ledger open only if its original, which may go on charging it, is refused."""
+    from reticent.service import adopting, folder, streams
+    from reticent.service.engine import Engine
+    from reticent.service.ledgers import ledger_of
+    from reticent.service.routes_admin import _AddLedger
+    from reticent.service.specification import Specification
+    from reticent.service.store import StoreError
+
+    monkeypatch.setenv("RETICENT_ANCHORS", str(tmp_path / "anchors"))
+
+    def serve(data: Path, *commands: Any) -> dict[str, Any]:
+        """Carry out commands on a folder; returns what is spent of the shared ledger, and whether it is closed."""
+        home = folder.Folder(folder.Options(data))
+        assert home.anchor is not None
+        engine = Engine(home.store, home.ring)
+        engine.committed = home.anchor.commit
+        try:
+            for command in commands:
+                engine.call(command)
+            with home.store.read() as rows:
+                (row,) = [row for row in rows.ledgers() if row.name == "shared"]
+                return {"spent": ledger_of(rows, "shared").spent, "closed": row.closed}
+        finally:
+            engine.stop()
+            home.close()
+
+    def half(name: str) -> streams.Create:
+        budget = {"epsilon": 0.7, "delta": 1e-6, "window": 64}
+        wanted = specification(name, ledger="shared", budget=budget)
+        return streams.Create(Specification.from_dict(wanted))
+
+    original, copy, later = (tmp_path / name for name in ("original", "copy", "later"))
+    serve(original, _AddLedger("shared", Budget(1.0, 1e-6, window=64), "record"))
+    shutil.copytree(original, copy)
+    shutil.copytree(original, later)
+    assert adopting.adopt(folder.Options(copy)).closed == []
+    found = serve(copy, half("one"))
+    assert not found["closed"]
+    assert found["spent"].epsilon(1e-6) == pytest.approx(0.7)
+    with pytest.raises(StoreError, match=r"a copy of .* was adopted, and continues its ledgers"):
+        serve(original, half("two"))
+    # neither the original nor another copy gets the ledger again
+    for data in (later, original):
+        assert adopting.adopt(folder.Options(data)).closed == ["shared"]
+        assert serve(data)["closed"]
+        with pytest.raises(Problem, match="not known"):
+            serve(data, half("three"))
 
 
 def streams_ledger(rows: Any) -> Guarantee:

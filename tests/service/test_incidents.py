@@ -225,6 +225,38 @@ def test_a_certificate(tmp_path: Path) -> None:
     service.kill()
 
 
+@pytest.mark.parametrize("words", [["--certificate-key", "key"], ["--certificate", "none.pem"]])
+def test_a_certificate_that_cannot_be_used_is_refused_before_anything_is_created(
+    tmp_path: Path, words: list[str]
+) -> None:
+    command = [sys.executable, "-m", "reticent", "serve", "--data", "data", "--port", "0", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--certificate" in done.stderr
+    assert done.stdout == ""
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_token_for_a_place_without_a_service_is_refused(tmp_path: Path) -> None:
+    """It would be that of an administrator of a new service, whatever role was asked for."""
+    command = [
+        sys.executable,
+        "-m",
+        "reticent",
+        "serve",
+        "token",
+        "--data",
+        "data",
+        "--role",
+        "reader",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "there is no service in data" in done.stderr
+    assert done.stdout == ""
+    assert not (tmp_path / "data").exists()
+
+
 def test_a_new_token_where_no_administrator_is_left(options: Options) -> None:
     Running(options).close()
     assert options.data is not None

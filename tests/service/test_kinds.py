@@ -164,7 +164,9 @@ def test_a_bandit_is_asked_and_told(service: Service) -> None:
     with pytest.raises(Problem) as caught:
         client.tell("prices", 20, 0.5)
     assert caught.value.status == 409
-    for ticket, value, status in ((3, 0.5, 409), (99, 0.5, 409), (21, "nan", 422), (-1, 0.5, 422)):
+    for ticket, value, status in (
+        (3, 0.5, 409), (99, 0.5, 409), (21, "nan", 422), (-1, 0.5, 422), (21, 10**400, 422),
+    ):  # fmt: skip
         with pytest.raises(Problem) as caught:
             client.call("POST", "/v1/streams/prices/tell", {"ticket": ticket, "value": value})
         assert caught.value.status == status
@@ -181,6 +183,59 @@ def test_a_bandit_is_asked_and_told(service: Service) -> None:
     with pytest.raises(Problem, match="bandit"):
         client.create(specification("learner"))
         client.ask("learner")
+
+
+def test_the_key_of_a_question_is_not_that_of_a_ticket(service: Service) -> None:
+    client = service.client()
+    client.create(
+        {"name": "keyed", "kind": "bandit", "budget": {"epsilon": 1, "delta": 1e-6}, "values": [0, 1],
+         "set": {"kind": "Simplex", "dim": 3}, "patience": 5}
+    )  # fmt: skip
+    asked = client.ask("keyed", key="ticket 1")
+    assert asked["ticket"] == 1
+    assert client.tell("keyed", 1, 0.25)["accepted"] == 1
+    assert client.ask("keyed", key="ticket 1") == asked
+    assert client.tell("keyed", 1, 0.25)["repeated"] == 1
+    assert client.ask("keyed", key="ticket 2")["ticket"] == 2
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        ({"kind": "NuclearBall", "shape": [10_000, 10_000]}, "100,000,000 dimensions"),
+        ({"kind": "Birkhoff", "n": 100}, "lies in a hyperplane"),
+        ({"kind": "Simplex", "dim": 2_001}, "lies in a hyperplane"),
+        ({"kind": "Product", "sets": [{"kind": "L2Ball", "dim": 6_000}] * 2}, "12,000 dimensions"),
+        ({"kind": "Product", "sets": [{"kind": "L2Ball", "dim": 60_000}]}, "larger than a service"),
+        ({"kind": "Product", "sets": [{"x": 1}]}, r"set.sets must be like"),
+        ({"kind": "Polytope", "vertices": json.loads("[" * 700 + "]" * 700)}, "nested too deeply"),
+        # a function of the library instead of a set
+        ({"kind": "Product", "sets": [{"part": {"place": "losses", "kind": "check", "arguments": {}}}]},
+         r"set.sets must be like"),
+    ],
+)  # fmt: skip
+def test_a_set_that_would_exhaust_the_memory_is_refused_at_once(
+    service: Service, wanted: dict[str, Any], words: str
+) -> None:
+    asked = {
+        "name": "vast",
+        "kind": "bandit",
+        "budget": {"epsilon": 1, "delta": 1e-6},
+        "set": wanted,
+    }
+    with pytest.raises(Problem, match=words) as caught:
+        service.client(patience=0, timeout=20).estimate(asked)
+    assert caught.value.status == 422
+
+
+def test_a_set_may_be_made_of_sets(service: Service) -> None:
+    disc = {"kind": "L2Ball", "dim": 2}
+    for inner in (disc, {"part": {"place": "sets", "kind": "L2Ball", "arguments": {"dim": 2}}}):
+        asked = {
+            "name": "pair", "kind": "bandit", "budget": {"epsilon": 1, "delta": 1e-6}, "values": [0, 1],
+            "set": {"kind": "Product", "sets": [inner, disc]},
+        }  # fmt: skip
+        assert len(service.client().dummy(asked, records=3)["decision"]["point"]) == 4
 
 
 def test_every_record_can_be_published(service: Service) -> None:
@@ -318,6 +373,8 @@ def test_costs_and_dry_runs_create_nothing(service: Service) -> None:
         assert dry["decision"]
     with pytest.raises(Problem, match="records"):
         client.dummy(specification("planned"), records=10**9)
+    with pytest.raises(Problem, match="50 records do not fit: 10 of the horizon are left"):
+        client.dummy(specification("planned", horizon=10), records=50)
     assert (len(client.streams()), len(client.ledgers())) == before
 
     client.call(

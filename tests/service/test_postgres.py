@@ -39,6 +39,7 @@ from reticent.service.looking import look, verify
 from reticent.service.moving import move
 from reticent.service.problems import Problem
 from reticent.service.records import Reader
+from reticent.service.routes_admin import _AddLedger as AddLedger
 from reticent.service.specification import Specification
 from reticent.service.store import StoreError, StoreFailed
 from reticent.service.streams import Create, Send
@@ -117,6 +118,37 @@ def workers(options: Options) -> Iterator[list[Worker]]:
     yield made
     for worker in made:
         worker.close()
+
+
+def spent_and_closed(home: Home) -> tuple[int, str]:
+    """Charges of the ledger "shared", and why it is closed."""
+    with home.store.read() as rows:
+        (row,) = [row for row in rows.ledgers() if row.name == "shared"]
+        return len(rows.entries("shared")), row.closed
+
+
+def test_a_ledger_that_others_may_have_charged_is_closed_by_an_adoption(
+    options: Options, tmp_path: Path
+) -> None:
+    """A backup of a folder from before it was moved, and a database that workers of other machines may have served."""
+    budget = Budget(1.0, 1e-6, window=64)
+    here = Worker(Folder(Options(tmp_path / "data")))
+    here.engine.call(AddLedger("shared", budget, "record"))
+    here.close()
+    shutil.copytree(tmp_path / "data", tmp_path / "backup")
+    move(replace(options, data=tmp_path / "data", key_file=None))
+    moved = replace(options, key_file=tmp_path / "data" / "service.key")
+    there = Worker(Shared(moved))
+    there.create("charged-after-the-move", ledger="shared")
+    assert spent_and_closed(there.home) == (1, "")
+    there.close()
+    shutil.rmtree(tmp_path / "data")
+    (tmp_path / "backup").rename(tmp_path / "data")
+    assert adopt(Options(tmp_path / "data")).closed == ["shared"]
+
+    # this machine's anchor knows of one charge, as the database does, but not of what other machines knew
+    sql_of(moved, "UPDATE about SET value = 'postgresql 1 2 3' WHERE name = 'place'")
+    assert adopt(replace(moved, key_file=tmp_path / "data" / "service.key")).closed == ["shared"]
 
 
 def test_both_stores_publish_the_same_bytes(

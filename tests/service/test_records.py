@@ -116,6 +116,8 @@ def test_concurrent_requests_are_all_counted_once(service: Service) -> None:
         (b'{"id":"n1","x":{"a":0.5,"b":0},"y":true,"z":1}', 422),
         (b"[1, 2]", 422),
         (b"\xff\xfe", 422),
+        (b'{"id":"\xff","x":{"a":0.5,"b":0},"y":true}', 422),
+        (b'{"id":"n1","x":{"a":0.5,"b":0},"y":true,"person":"\xff"}', 422),
         (b"", 422),
     ],
 )
@@ -130,6 +132,7 @@ def test_bad_records_are_refused_and_change_nothing(
     assert got == status, answer
     assert "perhaps" not in answer["detail"]
     assert "high" not in answer["detail"]
+    assert "column 'y' is column" not in answer["detail"]
     assert client.stream("bad") == before
     # whatever was refused left no key behind
     assert client.stream("bad")["steps"] == 5

@@ -125,7 +125,7 @@ def test_other_pages_cannot_use_the_cookie(service: Service) -> None:
     wanted = specification("forged")
     for headers in (
         {"Origin": "https://evil.example"}, {"Origin": f"http://{host}:1"}, {"Origin": "null"}, {},
-        {"Origin": service.url, "Sec_Fetch_Site": "same-site"},
+        {"Origin": "http://["}, {"Origin": service.url, "Sec_Fetch_Site": "same-site"},
     ):  # fmt: skip
         status, found, _ = ask(service, "POST", "/v1/streams", wanted, Cookie=cookie, **headers)
         assert (status, "another origin" in found["detail"]) == (403, True), headers
@@ -174,6 +174,43 @@ def test_a_revoked_token_ends_its_cookies_and_a_restart_does_not(service: Servic
     cookie = sign_in(service)
     service.restart()
     assert ask(service, "GET", "/v1/streams", Cookie=cookie)[0] == 200
+
+
+def test_a_cookie_of_a_revoked_token_is_not_one_of_the_next_token_of_the_same_form(
+    service: Service,
+) -> None:
+    client = service.client()
+    headers = {"Idempotency-Key": "a form that is sent again"}
+    first = client.call("POST", "/v1/tokens", {"role": "reader"}, headers=headers)
+    cookie = sign_in(service, first["token"])
+    client.call("DELETE", f"/v1/tokens/{first['id']}")
+    second = client.call("POST", "/v1/tokens", {"role": "administrator"}, headers=headers)
+    assert second["id"] != first["id"]
+    assert ask(service, "GET", "/v1/session", Cookie=cookie)[0] == 401
+    client.call("DELETE", f"/v1/tokens/{second['id']}")
+
+
+@pytest.mark.parametrize("path", ["/v1/events", "/v1/streams/watched/events"])
+def test_events_end_with_the_token(service: Service, path: str) -> None:
+    client = service.client()
+    client.create(specification("watched"))
+    made = client.call("POST", "/v1/tokens", {"role": "reader"})
+    connection = http.client.HTTPConnection(urlsplit(service.url).netloc, timeout=30)
+    connection.request("GET", path, headers={"Authorization": f"Bearer {made['token']}"})
+    response = connection.getresponse()
+
+    def published() -> list[bytes]:
+        """The data of one event, as soon as it is here; empty at the end."""
+        for line in response:
+            if line.startswith(b"data: "):
+                return [line]
+        return []
+
+    assert published()
+    client.call("DELETE", f"/v1/tokens/{made['id']}")
+    client.send("watched", records(0 if path == "/v1/events" else 100, 3))
+    assert published() == []  # the decision was not shown, and the answer is over
+    connection.close()
 
 
 def test_a_form_sent_twice_does_its_work_once(service: Service) -> None:

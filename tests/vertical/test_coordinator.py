@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -290,7 +291,7 @@ def test_nobody_pays_where_the_parties_together_promise_too_little(make_transpor
             return answers
 
     transport = make_transport(ledger=reticent.Budget(50.0, 1e-6))
-    with pytest.raises(RuntimeError, match="does not meet the budget"):
+    with pytest.raises(MalformedMessage, match="states another guarantee"):
         Coordinator(Looser(transport)).run(
             budget=reticent.Budget(1.0, 1e-6), rounds=5, sketch_size=30
         )
@@ -516,7 +517,25 @@ def test_wrong_names_and_wrong_answers(make_party, make_transport):
             object.__setattr__(message, "sketch", np.zeros(3))
         return message.encode()
 
-    for change in (cut, other_run, far_column, short_sketch):
+    def guaranteeing(words):
+        def change(answer):
+            message = messages.decode(answer)
+            if isinstance(message, messages.Ready):
+                object.__setattr__(message, "guarantee", words(message.guarantee))
+            return message.encode()
+
+        return change
+
+    def less(words):
+        """A hundredth of the noise's true cost."""
+        plain = json.loads(words)
+        for release in plain["releases"]:
+            release["curve"] = {"kind": "gaussian", "mu": 0.01}
+        return json.dumps(plain)
+
+    lies = [lambda words: '{"releases": []}', lambda words: "[]", lambda words: "[" * 5000, less]
+    lies += [lambda words: words.replace('"seeded": true', '"seeded": false'), lambda words: "{"]
+    for change in (cut, other_run, far_column, short_sketch, *map(guaranteeing, lies)):
         with pytest.raises(MalformedMessage):
             Coordinator(Liar(make_transport(), change)).run(budget=BIG, rounds=4, **CLEAR)
 

@@ -199,6 +199,25 @@ def test_a_further_model_needs_consent(consortium):
     scored(folder, name="april", again=True)
 
 
+@pytest.mark.parametrize("fewer", [True, False])
+def test_a_further_model_needs_consent_for_every_single_person(consortium, fewer):
+    """A list with one person less, or with one more, is another list of the same people."""
+    folder, _ = consortium
+    whole = {party: (folder / f"{party}-new.csv").read_text() for party in PARTIES}
+    less = {party: "".join(text.splitlines(keepends=True)[:-1]) for party, text in whole.items()}
+    first, second = (whole, less) if fewer else (less, whole)
+    for party, text in first.items():
+        (folder / f"{party}-new.csv").write_text(text)
+    scored(folder)
+    model = json.loads((folder / "model.json").read_text())
+    model["weights"]["north"] = {"1": 1.0}
+    (folder / "model.json").write_text(json.dumps(model))
+    for party, text in second.items():
+        (folder / f"{party}-new.csv").write_text(text)
+    with pytest.raises(ValueError, match="of these people were scored with another model"):
+        scored(folder, name="april")
+
+
 def test_what_does_not_fit_is_refused(consortium):
     folder, _ = consortium
     kit, model = folder / "north", folder / "model.json"

@@ -90,6 +90,7 @@ def serve(
         return
     if log not in ("debug", "info", "warning", "error"):
         raise Refused(f"--log must be one of debug, info, warning, error, got {log!r}")
+    _check_certificate(certificate, certificate_key)
     folders = _service("folder")
     options = folders.Options(
         _where(data, database), host, port, key_file, anchor, tables or [], limit, rate, certificate, certificate_key,
@@ -120,6 +121,7 @@ def adopt(
             "this machine has no record of earlier adoptions: if this backup was adopted elsewhere, add "
             "what was released there to what is stated here"
         )
+    print("tokens are those of the backup: revoke again those that were revoked since")
     for name in done.raised:
         print(f"the budget of ledger {name} was raised to pay for it")
     for name in done.closed:
@@ -168,7 +170,12 @@ def token(
     if role not in _service("tokens").ROLES:
         raise Refused(f"--role must be one of {', '.join(_service('tokens').ROLES)}")
     folders = _service("folder")
-    there = folders.open_home(_options(data, database, key_file, anchor))
+    options = _options(data, database, key_file, anchor)
+    with _service("looking").look(
+        options
+    ):  # refused where there is no service: opening would create one
+        pass
+    there = folders.open_home(options)
     try:
         made, row = folders.new_token(role, "made by the command")
         with there.store.transaction() as rows:
@@ -178,7 +185,7 @@ def token(
             )
     finally:
         there.close()
-    _say(f"token: {there.first_token or made}")
+    _say(f"token: {made}")
 
 
 @app.command(epilog=example("reticent serve move --data folder --database postgresql://..."))
@@ -277,6 +284,22 @@ def doctor(
     for one in found:
         print(f"{one.level:7}{one.what:10}{one.words}")
     leave(FAILED if any(one.level == doctors.BROKEN for one in found) else 0)
+
+
+def _check_certificate(certificate: Path | None, key: Path | None) -> None:
+    """Refuse a certificate that cannot be used, before anything is created."""
+    if certificate is None:
+        if key is not None:
+            raise Refused(
+                "--certificate-key needs --certificate, the certificate that it belongs to"
+            )
+        return
+    import ssl
+
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+    except OSError as error:
+        raise Refused(f"--certificate {certificate} cannot be used: {error}") from None
 
 
 def _where(data: Path | None, database: str | None) -> Path | None:

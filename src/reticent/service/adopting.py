@@ -11,7 +11,8 @@ charged for. On another machine there is no such count; the command says so.
 
 What a ledger was charged with after the backup is unknown. A stream's own ledger pays for that stream alone. A shared
 ledger, or that of a table, may have been charged up to its budget; unless the anchor shows that no charge is missing,
-it is closed, together with the streams that it paid for.
+it is closed, together with the streams that it paid for. If it stays open, the folder that was served last, should it
+still exist, is refused from then on: two folders would charge one ledger without knowing of each other.
 """
 
 from __future__ import annotations
@@ -69,14 +70,16 @@ def adopt(options: Options) -> Adopted:
     folder = open_home(options, adopting=True)
     try:
         known = folder.known_charges()
+        with folder.store.read() as found:
+            nothing_lost = known == found.charges()
         count, counted = count_adoption(folder.adoption_files(), folder.adoptions)
         copies = count - folder.adoptions
+        # charges of another adoption of the same backup are not in this folder
+        complete = nothing_lost and copies == 1 and folder.retire_original()
         folder.id = secrets.token_hex(16)
         # before the transaction, because an id without an anchor would have to be adopted again
         folder.anchor = folder.new_anchor()
         with folder.store.transaction() as rows:
-            # charges of another adoption of the same backup are not in this folder
-            complete = known == rows.charges() and copies == 1
             chain.begin(rows, time.time())
             done = _renew_all(folder, rows, complete, copies)
             chain.append_act(rows, time.time(), "adopt", streams=done.renewed, closed=done.closed)

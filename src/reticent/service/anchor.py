@@ -29,6 +29,9 @@ from reticent.state.locks import lock, try_lock
 
 FOLDER = "RETICENT_ANCHORS"
 DATABASE = "service.sqlite"
+UNKNOWN = -1
+"""Instead of the number of charges: there are some that the folder does not have."""
+_RETIRED = 2**62  # more commits than any folder makes
 _SLOTS = (0, 4096)
 _SIZE = 2048
 
@@ -46,7 +49,7 @@ class Facts:
     commit : int
         Number of commits.
     charges : int
-        Number of charges in the ledgers at that commit.
+        Number of charges in the ledgers at that commit, or :data:`UNKNOWN`.
     path : str
         Path of the folder.
     inode : int
@@ -62,6 +65,11 @@ class Facts:
     path: str
     inode: int
     device: int
+
+    @property
+    def retired(self) -> bool:
+        """Whether a copy of the folder was adopted and continues its ledgers."""
+        return self.commit == _RETIRED
 
 
 def default_path(identity: str) -> Path:
@@ -142,6 +150,12 @@ class Anchor:
         device, inode = place_of(path)
         if facts.id != identity:
             raise StoreError(f"the anchor {self.path} belongs to another folder, {facts.path}")
+        if facts.retired:
+            raise StoreError(
+                f"a copy of {path} was adopted, and continues its ledgers: what is charged here would not be known "
+                "there. Serve the copy, or run `reticent serve adopt`, which closes the ledgers that several streams "
+                "share, begins with fresh noise and charges for it"
+            )
         if commit < facts.commit:
             raise StoreError(
                 f"{path} was restored from a backup: it holds {commit} commits, and {facts.commit} were made. What "
@@ -176,6 +190,13 @@ class Anchor:
         )
         self._write()
         self._dirty = True
+
+    def retire(self) -> None:
+        """Refuse the folder from now on, because a copy of it continues its ledgers."""
+        self.facts = replace(self.facts, commit=_RETIRED, charges=UNKNOWN)
+        self._write()
+        self._write()
+        self.sync()
 
     def keep_synced(self) -> None:
         """Sync once a second, in a separate thread, until closed."""

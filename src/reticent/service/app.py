@@ -119,10 +119,7 @@ def make_app(service: Service, lifespan: Any = None) -> Starlette:
 
     async def not_found(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
-        names = {404: "unknown-address", 405: "method-not-allowed"}
-        words = "GET /openapi.json lists every address and the methods that it takes"
-        headers = dict(getattr(error, "headers", None) or {})
-        return problem(Problem(status, names.get(status, "failed"), words, headers))
+        return problem(_unknown_address(status, dict(getattr(error, "headers", None) or {})))
 
     by_path: dict[str, dict[str, Handler]] = {}
     for method, path, handler in ROUTES + PAGE:
@@ -155,6 +152,9 @@ class _App(Starlette):
         self._records = records
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and "\0" in scope["path"]:  # PostgreSQL has no such text
+            await problem(_unknown_address(404))(scope, receive, send)
+            return
         if scope["type"] == "http" and scope["method"] == "POST":
             found = _RECORDS.match(scope["path"])
             if found is not None:
@@ -163,6 +163,12 @@ class _App(Starlette):
                 await response(scope, receive, send)
                 return
         await super().__call__(scope, receive, send)
+
+
+def _unknown_address(status: int, headers: dict[str, str] | None = None) -> Problem:
+    names = {404: "unknown-address", 405: "method-not-allowed"}
+    words = "GET /openapi.json lists every address and the methods that it takes"
+    return Problem(status, names.get(status, "failed"), words, headers)
 
 
 def _chosen(handlers: dict[str, Handler]) -> Handler:

@@ -16,6 +16,7 @@ from reticent.state.lease import Lease
 from reticent.state.persons import Persons
 
 _LARGEST = 10_000  # largest dimension of a set, so that a request cannot exhaust the memory
+_FLAT = 2_000  # that of a set in a hyperplane, which keeps a square matrix of this size
 _NOT_OPTIONS = (
     "set", "budget", "seed", "private", "mirror", "calibration", "noise_precision", "participation",
 )  # fmt: skip
@@ -31,9 +32,17 @@ class Player:
         Specification of kind ``bandit``, with an option ``set``: ``{"kind": "Simplex", "dim": 3}``.
     state : dict, optional
         State from which to continue; by default the stream begins.
+    limited : bool
+        Whether to refuse sets that are larger than a new stream may have. Default: True.
     """
 
-    def __init__(self, specification: Specification, state: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        specification: Specification,
+        state: dict[str, Any] | None = None,
+        *,
+        limited: bool = True,
+    ) -> None:
         if state is not None:
             self._before = int(state["before"])
             self._bandit = ProjectionFreeBandit.from_state(state["bandit"])
@@ -42,7 +51,9 @@ class Player:
         mine = [name for name in known if name not in _NOT_OPTIONS]
         specification.check_options(["set", *mine, *_PERSONS])
         options = dict(specification.options)
-        convex = _set(options.pop("set", None))
+        convex = _set(options.pop("set", None), "set")
+        if limited:
+            _check_size(convex)
         if options.get("values") is not None:
             options["values"] = tuple(options["values"])
         self._before = 0
@@ -59,7 +70,7 @@ class Player:
         before = int(state["before"]) + int(state["bandit"]["counts"][0])
         if specification.seed is not None:
             specification = specification.with_seed(specification.seed + before + 1)
-        new = cls(specification)
+        new = cls(specification, limited=False)  # it was created under the limits of its time
         new._before = before
         return new
 
@@ -150,17 +161,46 @@ def _kinds() -> list[str]:
     ]
 
 
-def _set(description: Any) -> Any:
+def _set(description: Any, name: str) -> Any:
+    return parts.rebuild(_part(description, name))
+
+
+def _part(description: Any, name: str) -> dict[str, Any]:
+    """The description of a set, checked, in the form in which states have it; it may contain other sets."""
     known = _kinds()
-    kind = description.get("kind") if isinstance(description, dict) else None
-    if kind not in known:
+    plain = description if isinstance(description, dict) else {}
+    arguments: Any = {word: value for word, value in plain.items() if word != "kind"}
+    if set(plain) == {"part"} and isinstance(plain["part"], dict):  # in that form already
+        plain = plain["part"]
+        arguments = plain.get("arguments")
+    kind = plain.get("kind")
+    if not isinstance(kind, str) or kind not in known or not isinstance(arguments, dict):
         raise ValueError(
-            'set must be like {"kind": "Simplex", "dim": 3}, with a kind among '
+            f'{name} must be like {{"kind": "Simplex", "dim": 3}}, with a kind among '
             f"{', '.join(known)}"
         )
-    arguments = {name: value for name, value in description.items() if name != "kind"}
-    for name, value in arguments.items():
+    for word, value in arguments.items():
         size = value if isinstance(value, int) else len(value) if isinstance(value, list) else 0
         if size > _LARGEST:
-            raise ValueError(f"set.{name} is larger than a service accepts, {_LARGEST}")
-    return parts.rebuild({"place": "sets", "kind": kind, "arguments": arguments})
+            raise ValueError(f"{name}.{word} is larger than a service accepts, {_LARGEST}")
+    inner = {word: _argument(value, f"{name}.{word}") for word, value in arguments.items()}
+    return {"place": "sets", "kind": kind, "arguments": inner}
+
+
+def _argument(value: Any, name: str) -> Any:
+    if isinstance(value, dict):
+        return {"part": _part(value, name)}
+    if isinstance(value, list):
+        return [_argument(item, name) for item in value]
+    return value
+
+
+def _check_size(convex: Any) -> None:
+    if convex.dim > _LARGEST:
+        raise ValueError(
+            f"set has {convex.dim:,} dimensions, and a service accepts at most {_LARGEST:,}"
+        )
+    if convex.dim > _FLAT and convex.is_flat:
+        raise ValueError(
+            f"set has {convex.dim:,} dimensions and lies in a hyperplane; a service accepts at most {_FLAT:,} then"
+        )

@@ -159,6 +159,9 @@ def _anchor(options: Options, data: Path, rows: Rows, facts: Facts | None) -> It
     commit = int(about.get("commit", "0"))
     if facts.id != about["id"]:
         yield CheckResult(BROKEN, "anchor", f"{path} belongs to another folder")
+    elif facts.retired:
+        words = "a copy of the folder was adopted and continues its ledgers; serve that, or run `reticent serve adopt`"
+        yield CheckResult(BROKEN, "anchor", words)
     elif commit < facts.commit:
         behind = facts.commit - commit
         words = f"the folder is {behind} commits behind it, so it was restored; run `reticent serve adopt`"

@@ -14,7 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from reticent.service import chain, tokens
-from reticent.service.anchor import DATABASE, Anchor, Facts, default_path, peek, place_of
+from reticent.service.anchor import (
+    DATABASE,
+    UNKNOWN,
+    Anchor,
+    Facts,
+    default_path,
+    peek,
+    place_of,
+)
 from reticent.service.keys import Keys
 from reticent.service.sealing import (
     VARIABLE,
@@ -219,6 +227,10 @@ class Home(ABC):
         """The number of charges, if an anchor knows it; refuses what needs no adoption."""
 
     @abstractmethod
+    def retire_original(self) -> bool:
+        """Refuse, from now on, the original of a copy that is being adopted; False if that is not possible here."""
+
+    @abstractmethod
     def new_anchor(self) -> Anchor:
         """An anchor for the current state of the service."""
 
@@ -338,6 +350,15 @@ class Folder(Home):
             anchor.close()
         raise self._nothing_to_adopt()
 
+    def retire_original(self) -> bool:
+        try:
+            anchor = Anchor(self.anchor_path())
+        except StoreError:  # the original was started in the meantime
+            return False
+        anchor.retire()
+        anchor.close()
+        return True
+
     def close(self) -> None:
         super().close()
         os.close(self._lock)
@@ -434,8 +455,11 @@ class Shared(Home):
         self.must_be_idle()
         if self._refusal() is None:
             raise self._nothing_to_adopt()
-        reached = self._reached()
-        return None if reached is None else reached.charges
+        # a worker of another machine may have charged more than those of this machine know
+        return None if self._reached() is None else UNKNOWN
+
+    def retire_original(self) -> bool:
+        return False
 
 
 def open_home(options: Options, *, adopting: bool = False) -> Home:

@@ -262,7 +262,7 @@ class Jobs:
         except (Problem, BudgetExceeded) as error:
             words = error.detail if isinstance(error, Problem) else str(error)
             engine.call(SetJob(replace(row, status="failed", detail=words)))
-        except (ValueError, TypeError, OSError) as error:
+        except (ValueError, TypeError, ArithmeticError, OSError) as error:
             engine.call(SetJob(replace(row, status="failed", detail=OF_RECORDS + str(error))))
         except Exception as error:
             log.error("a fit failed: %s", type(error).__name__, exc_info=error)
@@ -310,6 +310,8 @@ class Jobs:
             raise ValueError(
                 "options take no random_state, because anyone who knows the seed can remove the noise"
             )
+        if "verbose" in options:
+            raise ValueError("options take no verbose; the job itself says how far it is")
         Budget(given["epsilon"], given["delta"], given["neighbours"])
         return getattr(estimators, KINDS[kind])(**given | options), encoder
 

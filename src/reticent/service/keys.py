@@ -21,7 +21,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from numpy.typing import NDArray
 
-_TIMED, _OTHER = b"\x07", b"\x00"
+_TIMED, _TICKET, _OTHER = b"\x07", b"\x01", b"\x00"
 _SIZE = 16
 _MANY = b"\x01"  # prefix of digests of many records; other digests, and those of earlier versions, have none
 _PIECE = 2**30  # number of bytes that are authenticated at a time
@@ -69,6 +69,10 @@ class Keys:
         hashed = self._plain.copy()
         hashed.update(key.encode("utf-8", "surrogatepass"))
         return _OTHER + hashed.digest()
+
+    def ticket(self, number: int) -> bytes:
+        """The key of a bandit's ticket, which no key that a client chooses is equal to."""
+        return _TICKET + number.to_bytes(_SIZE)
 
     def pack_all(self, keys: list[str]) -> list[bytes]:
         """Many keys in the form in which they are stored."""

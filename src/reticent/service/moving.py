@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from reticent.service.anchor import DATABASE
+from reticent.service.anchor import DATABASE, UNKNOWN
 from reticent.service.folder import Folder, Options, Shared
 from reticent.service.sql import TABLES
 from reticent.service.store import StoreError
@@ -69,9 +69,10 @@ def _move(leaving: _Leaving, arriving: _Arriving) -> int:
         raise StoreError("the database holds another service; name an empty one")
     with leaving.store.transaction() as rows:
         rows.set_about("moved", arriving.store.place)
-        mark, charges = rows.mark(), rows.charges()
+        mark = rows.mark()
     assert leaving.anchor is not None
-    leaving.anchor.commit(mark, charges)
+    # the ledgers are charged in the database from now on, so a backup of the folder has to be adopted without them
+    leaving.anchor.commit(mark, UNKNOWN)
     with leaving.store.read() as rows:
         count = len(rows.streams())
         arriving.store.fill((table, *rows.whole(table)) for table in TABLES)

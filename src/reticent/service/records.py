@@ -107,10 +107,7 @@ class Reader:
 
     def lines(self, body: bytes, *, keyed: bool = True) -> Batch:
         """Decode JSON lines ``{"id", "x": {...}, "y", "person"}``; ids are ignored if records are not keyed."""
-        try:
-            found: list[Any] = self._decoder.decode_lines(body)
-        except msgspec.DecodeError as error:
-            raise Problem(422, "bad-records", _words(error, self._names)) from None
+        found = self._decoded(self._decoder.decode_lines, body)
         if not found:
             raise Problem(
                 422, "no-records", "the body holds no records; send one JSON object per line"
@@ -179,11 +176,16 @@ class Reader:
 
     def questions(self, body: bytes) -> FloatArray:
         """Decode and encode a JSON array of feature objects, for prediction."""
+        return self._encode(self._decoded(self._questions.decode, body))
+
+    def _decoded(self, decode: Callable[[bytes], Any], body: bytes) -> list[Any]:
         try:
-            found = self._questions.decode(body)
-        except msgspec.DecodeError as error:
+            found: list[Any] = decode(body)
+        except UnicodeDecodeError:  # quotes the bytes
+            raise Problem(422, "bad-records", "the body is not UTF-8; nothing was learnt") from None
+        except (msgspec.DecodeError, RecursionError) as error:
             raise Problem(422, "bad-records", _words(error, self._names)) from None
-        return self._encode(found)
+        return found
 
     def _encode(self, found: list[Any]) -> FloatArray:
         if self._numeric:
@@ -232,14 +234,13 @@ class Reader:
         return codes
 
     def _codes_of(self, cells: Any) -> FloatArray:
-        target = self.encoder.target
         _, codes, bad = self.encoder._labels(cells)
         if bad:
             row = min(bad)
             raise Problem(
                 422,
                 "bad-records",
-                f"record {row + 1}: column {target.name!r} is {bad[row]}; nothing was learnt",
+                f"record {row + 1}: {bad[row]}; nothing was learnt",
             )
         return codes
 

@@ -36,9 +36,11 @@ async def description(service: Service, request: Request) -> Response:
 @dataclass(frozen=True)
 class _AddToken:
     row: TokenRow
+    request: str
+    """What the ids of tokens of the same request begin with."""
 
     def apply(self, turn: Turn) -> None:
-        if any(row.id == self.row.id for row in turn.rows.tokens()):
+        if any(row.id.startswith(self.request) for row in turn.rows.tokens()):
             raise Problem(
                 409,
                 "token-made-already",
@@ -81,8 +83,8 @@ def _terms(asked: dict[str, Any]) -> tuple[str, list[str] | None, str, float | N
         if not isinstance(granted, list) or len(granted) > 10_000:
             raise ValueError("streams must be a list of names, or omitted for all streams")
         granted = [check_name(name, "streams") for name in granted]
-    if not isinstance(label, str) or len(label) > 200:
-        raise ValueError("label must be text of at most 200 characters")
+    if not isinstance(label, str) or len(label) > 200 or not label.isprintable():
+        raise ValueError("label must be text of at most 200 characters, all of them printable")
     seconds = asked.get("expires_in")
     if seconds is not None:
         seconds = checks.number(seconds, "expires_in", low=1, high=100 * _YEAR)
@@ -100,9 +102,11 @@ async def create_token(service: Service, request: Request) -> Response:
     expires = None if seconds is None else now + seconds
     key = service.key(request)
     token = tokens.new_token()
-    identity = secrets.token_hex(8) if key is None else service.keys.sign(b"token " + key)[:8].hex()
+    same = secrets.token_hex(8) if key is None else service.keys.sign(b"token " + key)[:8].hex()
+    # no id comes twice, because cookies and the log name a token by its id
+    identity = same + secrets.token_hex(4)
     row = TokenRow(identity, tokens.hashed(token), role, label, granted, now, expires)
-    await service.do(_AddToken(row), caller)
+    await service.do(_AddToken(row, same), caller)
     service.reload_tokens()
     return answer(_token(row) | {"token": token}, 201)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
+import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -27,6 +27,7 @@ from reticent.tables.encoder import person_id
 _THREAD = (
     65536  # a body above this is decoded in a thread, so that other requests are answered meanwhile
 )
+_LARGEST = sys.float_info.max
 _QUESTIONS = 100_000  # records to predict in one request
 PAUSE = 15.0  # seconds after which a silent stream of events sends a sign of life
 
@@ -256,7 +257,8 @@ def _is_told(told: dict[str, Any]) -> bool:
     ticket, value, person = told["ticket"], told["value"], told.get("person")
     if type(ticket) is not int or not 0 < ticket < 2**62:
         return False
-    if value is not None and not (type(value) in (int, float) and math.isfinite(value)):
+    # compared, because a whole number may be too large for a float
+    if value is not None and not (type(value) in (int, float) and abs(value) <= _LARGEST):
         return False
     return person is None or (type(person) in (str, int) and person_id(person) != "")
 
@@ -276,11 +278,11 @@ async def tell(service: Service, request: Request) -> Response:
         )
     ticket, value, person = told["ticket"], told["value"], told.get("person")
     loss = None if value is None else float(value)
-    key = service.keys.pack(f"ticket {ticket}")
+    key, earlier = service.keys.ticket(ticket), service.keys.pack(f"ticket {ticket}")
     whose = None if person is None else person_id(person)
     words = repr(loss) if whose is None else f"{loss!r} {whose}"
     digest = service.keys.digest(words.encode("utf-8", "surrogatepass"))
-    return answer(await service.do(streams.Tell(name, ticket, loss, key, digest, whose)))
+    return answer(await service.do(streams.Tell(name, ticket, loss, (key, earlier), digest, whose)))
 
 
 async def diagnose(service: Service, request: Request) -> Response:
@@ -309,10 +311,13 @@ async def events(service: Service, request: Request) -> Response:
         number = following
         event = service.wait_on(name)
         try:
-            while not service.stopping.is_set():
+            while service.may_continue(request):
                 event.clear()
-                live = service.engine.live(name)
-                while number <= live.head.number and not service.stopping.is_set():
+                try:
+                    live = service.engine.live(name)
+                except Problem:  # the stream was deleted
+                    return
+                while number <= live.head.number and service.may_continue(request):
                     with service.engine.store.read() as rows:
                         found = rows.output(live.row.id, number)
                     if found is not None:
@@ -376,6 +381,7 @@ async def dummy(service: Service, request: Request) -> Response:
 
     def compute() -> dict[str, Any]:
         runner = runners.start(specification)
+        streams.check_room(runner, count)
         sample: list[dict[str, Any]] = []
         if specification.kind == "bandit":
             made_up.play(runner, count)

@@ -90,7 +90,7 @@ async def events(service: Service, request: Request) -> Response:
         waiting = service.wait_on(ANY)
         try:
             yield told(await run_in_threadpool(summaries, service, caller), True)
-            while not service.stopping.is_set():
+            while service.may_continue(request):
                 try:
                     await asyncio.wait_for(waiting.wait(), PAUSE)
                 except TimeoutError:
@@ -99,7 +99,7 @@ async def events(service: Service, request: Request) -> Response:
                 names = sorted(name for name in waiting.names if caller.may("list", name))
                 waiting.names.clear()
                 waiting.clear()
-                if names and not service.stopping.is_set():
+                if names and service.may_continue(request):
                     try:
                         yield told([summary(service.engine.live(name)) for name in names], False)
                     except Problem:  # a stream was deleted

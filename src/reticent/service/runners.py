@@ -74,6 +74,9 @@ def start(specification: Specification) -> Runner:
         runner: Runner = uncharged(lambda: _KINDS[specification.kind](specification))
     except (ValueError, TypeError, BudgetExceeded) as error:
         raise Problem(422, "bad-specification", str(error)) from None
+    except RecursionError:
+        words = "the specification is nested too deeply; a set is one object, or a few within each other"
+        raise Problem(422, "bad-specification", words) from None
     return runner
 
 

@@ -55,7 +55,10 @@ def check_origin(request: Request, *, signed_in: bool = True) -> None:
     origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
     foreign = site not in (None, "same-origin", "none")
     if origin is not None:
-        foreign |= urlsplit(origin).netloc != request.headers.get("host")
+        try:
+            foreign |= urlsplit(origin).netloc != request.headers.get("host")
+        except ValueError:  # half an address
+            foreign = True
     elif signed_in and request.method not in _SAFE:
         foreign = True
     if foreign:

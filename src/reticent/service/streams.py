@@ -182,7 +182,8 @@ class Tell:
     stream: str
     ticket: int
     value: float | None
-    key: bytes
+    keys: tuple[bytes, bytes]
+    """The key of the ticket, and that of earlier versions, which might also be the key of an :class:`Ask`."""
     digest: bytes
     person: str | None = None
 
@@ -191,15 +192,16 @@ class Tell:
         live = turn.stream(self.stream)
         runner = _player(turn, live)
         head = turn.head(live)
-        known = turn.rows.known(live.row.id, [self.key]).get(self.key)
-        if known is not None:
+        for known in turn.rows.known(live.row.id, self.keys).values():
+            if not known.digest:  # of an Ask
+                continue
             if known.digest != self.digest:
                 raise another_body()
             return _answer(head, 0, 1, 0, known.number, True, 1)
         check_open(live)
         turn.touch(live)
         runner.tell(self.ticket, self.value, self.person)
-        turn.rows.remember_new(live.row.id, [self.key], [self.digest], head.number)
+        turn.rows.remember_new(live.row.id, [self.keys[0]], [self.digest], head.number)
         return _answer(head, 1, 0, 0, head.number, True, 1)
 
 

@@ -143,18 +143,31 @@ class Service:
 
     def caller(self, request: Request, action: str, stream: str | None = None) -> tokens.Caller:
         """The caller of a request; refused without permission."""
-        now = self.engine.clock()
-        given = header(request, b"authorization")
-        cookie = None if given is not None else request.cookies.get(session.COOKIE)
-        if cookie is None:
-            found = self.tokens.caller(given, now)
-        else:
-            session.check_origin(request)
-            found = self.tokens.by_id(session.token_of(self.keys, cookie, now), now)
+        found = self._known(request)
         request.state.token = found.id  # for the log
         self._limiter.check(found.id)
         found.check(action, stream)
         return found
+
+    def _known(self, request: Request) -> tokens.Caller:
+        """The caller of a request, whatever it may do; refused if its token or its cookie is not valid now."""
+        now = self.engine.clock()
+        given = header(request, b"authorization")
+        cookie = None if given is not None else request.cookies.get(session.COOKIE)
+        if cookie is None:
+            return self.tokens.caller(given, now)
+        session.check_origin(request)
+        return self.tokens.by_id(session.token_of(self.keys, cookie, now), now)
+
+    def may_continue(self, request: Request) -> bool:
+        """Whether a request that is still being answered may go on: its token was not revoked and has not expired."""
+        if self.stopping.is_set():
+            return False
+        try:
+            self._known(request)
+        except Problem:
+            return False
+        return True
 
     def reader(self, live: Live) -> Reader:
         """The decoder of a stream's records."""

@@ -74,13 +74,14 @@ def rebuild(description: dict[str, Any]) -> Any:
             "the state is damaged"
         )
     home = importlib.import_module(f"reticent.{description['place']}")
-    if description["kind"] not in home.__all__:
+    kind = getattr(home, description["kind"]) if description["kind"] in home.__all__ else None
+    if not isinstance(kind, type):  # functions of the package are not called
         raise ValueError(
             f"reticent.{description['place']} has no {description['kind']!r}; "
             "continue the state with the version that wrote it"
         )
     arguments = {name: _decode(value) for name, value in description["arguments"].items()}
-    return getattr(home, description["kind"])(**arguments)
+    return kind(**arguments)
 
 
 def restore(description: dict[str, Any], given: Any, name: str) -> Any:

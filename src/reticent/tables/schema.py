@@ -27,6 +27,7 @@ import json
 import math
 import os
 import re
+import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -320,8 +321,9 @@ def _bounds(value: Any, place: str) -> tuple[float, float]:
         isinstance(value, list | tuple)
         and len(value) == 2
         and all(isinstance(v, int | float) and not isinstance(v, bool) for v in value)
-        and math.isfinite(value[1] - value[0])
-        and value[0] < value[1]
+        and all(abs(v) <= sys.float_info.max for v in value)  # a whole number may be larger
+        and math.isfinite(float(value[1]) - float(value[0]))
+        and float(value[0]) < float(value[1])
     )
     if not right:
         raise TableError(

@@ -20,7 +20,7 @@ from reticent.privacy import Budget, Guarantee
 from reticent.privacy.guarantee import with_caveats
 from reticent.trace import Callback, Recorder
 from reticent.vertical import messages
-from reticent.vertical.design import Design, Noise, Wish, joined
+from reticent.vertical.design import Design, Noise, Wish, joined, terms_of
 from reticent.vertical.fit import JointFit, Traffic
 from reticent.vertical.messages import (
     AskLabels,
@@ -41,7 +41,7 @@ from reticent.vertical.messages import (
     Step,
     Welcome,
 )
-from reticent.vertical.plan import Plan
+from reticent.vertical.plan import Plan, guarantee_of
 from reticent.vertical.samplings import Elementary, Sampling, TauNice
 from reticent.vertical.transport import Transport
 
@@ -243,14 +243,22 @@ class Session:
         return [self.sampling.draw(len(self.names), rng).tolist() for _ in range(rounds)]
 
     def _propose(self, kind: type[Proposal]) -> dict[str, Guarantee]:
+        """The guarantee of each party, which follows from its plan and its terms; a party cannot state another."""
         requests = {name: (kind, asdict(plan)) for name, plan in self.plans.items()}
         ready: dict[str, Ready] = self.talk.ask(requests, Ready)
         guarantees = {}
         for name, said in ready.items():
             try:
-                guarantees[name] = Guarantee.from_dict(json.loads(said.guarantee))
-            except ValueError as error:
-                raise MalformedMessage(f"party {name!r} sent no guarantee: {error}") from None
+                stated = json.loads(said.guarantee)
+            except (ValueError, RecursionError):
+                raise MalformedMessage(f"party {name!r} sent no guarantee") from None
+            guarantee = guarantee_of(self.plans[name], terms_of(self.facts[name]))
+            if not _alike(stated, json.loads(json.dumps(guarantee.to_dict()))):
+                raise MalformedMessage(
+                    f"party {name!r} states another guarantee than its plan has on the terms that it stated, which is "
+                    f"{guarantee}; install the same version of reticent everywhere, or do not learn with this party"
+                )
+            guarantees[name] = guarantee
         return guarantees
 
     def _fetch_labels(self) -> None:
@@ -376,6 +384,19 @@ class Session:
                 x[column] = weight
             points[name] = x
         return points
+
+
+def _alike(stated: Any, known: Any) -> bool:
+    """Whether two guarantees as plain data are equal, up to the rounding of numbers on another machine."""
+    if isinstance(known, dict):
+        same = isinstance(stated, dict) and stated.keys() == known.keys()
+        return same and all(_alike(stated[name], known[name]) for name in known)
+    if isinstance(known, list):
+        same = isinstance(stated, list) and len(stated) == len(known)
+        return same and all(map(_alike, stated, known))
+    if isinstance(known, float):
+        return type(stated) in (int, float) and math.isclose(stated, known, rel_tol=1e-9)
+    return type(stated) is type(known) and bool(stated == known)
 
 
 def _shrink(weights: dict[int, float], factor: float) -> None:

@@ -8,6 +8,7 @@ whoever runs it; hand out each kit over a secure channel and take the `authority
 
 from __future__ import annotations
 
+import hmac
 import json
 import os
 import secrets
@@ -316,7 +317,7 @@ def score(
     folder.mkdir(mode=0o700, exist_ok=True)
     with (folder / "scores.lock").open("w") as locked:
         lock(locked.fileno())
-        _remember(folder / "scores.json", part, people.ids, again)
+        _remember(folder / "scores.json", part, people.ids, settings.secret(local), again)
     jobs.keep(Path(out), part.to_bytes())
     return part
 
@@ -356,24 +357,31 @@ def _own_part(kit: Path, model: PathLike) -> tuple[str, dict[int, float], dict[s
     return mine, own, outcome
 
 
-def _remember(path: Path, part: ScorePart, ids: list[str], again: bool) -> None:
-    """Refuse a name that was used for another batch, and a further model for the same people."""
-    kept = json.loads(path.read_text()) if path.exists() else {"batches": {}, "models": {}}
+def _remember(path: Path, part: ScorePart, ids: list[str], key: bytes, again: bool) -> None:
+    """Refuse a name that was used for another batch, and a further model for any of the same people."""
+    kept = json.loads(path.read_text()) if path.exists() else {"batches": {}}
     sent = kept["batches"].get(part.name, part.digest())
     if sent != part.digest():
         raise ValueError(
             f"name={part.name!r} was used for other scores, and a mask that is used twice hides nothing; use another "
             "name, the same at all parties"
         )
-    people = hash_ids(ids, len(ids)).hex()
-    models = kept["models"].setdefault(people, [])
-    if part.model not in models:
-        if models and not again:
-            raise ValueError(
-                "these people were scored with another model before, and each model reveals one more combination of "
-                "this party's columns; use --again to allow one more"
-            )
-        models.append(part.model)
+    # person by person, because a list with one person more or less is another list
+    marks = {hmac.digest(key, f"scored {one}".encode(), "sha256")[:16].hex() for one in ids}
+    scored = kept.setdefault("people", {})
+    repeated: set[str] = set()
+    for model, those in scored.items():
+        if model != part.model:
+            repeated |= marks.intersection(those)
+    # earlier versions kept a digest of each list
+    lists = kept.get("models", {}).get(hash_ids(ids, len(ids)).hex(), [])
+    if (repeated or set(lists) - {part.model}) and not again:
+        who = f"{len(repeated) or len(ids)} of these people"
+        raise ValueError(
+            f"{who} were scored with another model before, and each model reveals one more combination of this party's "
+            "columns; use --again to allow one more"
+        )
+    scored[part.model] = sorted(marks.union(scored.get(part.model, ())))
     kept["batches"][part.name] = sent
     jobs.keep(path, kept)
 

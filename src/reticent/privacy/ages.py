@@ -416,8 +416,8 @@ def limited_to_windows(ages: Ages | None, window: int) -> Ages | None:
     if isinstance(ages, OnDisjointRecords):
         return OnDisjointRecords(
             tuple(
-                tuple((curve, n, limited_to_windows(each, window)) for curve, n, each in promise)
-                for promise in ages.promises
+                tuple((curve, n, limited_to_windows(each, window)) for curve, n, each in guarantee)
+                for guarantee in ages.guarantees
             )
         )
     return ages

@@ -29,7 +29,7 @@ from reticent import checks
 from reticent.erm import Fit
 from reticent.erm.passes import surveyed
 from reticent.erm.problem import Groups
-from reticent.erm.solver import is_rehearsal, rehearsing
+from reticent.erm.solver import Rehearsed, SolverPlan, is_rehearsal, rehearsing
 from reticent.estimators import parameters
 from reticent.estimators.bounds import BoundsSearch
 from reticent.estimators.counts import counted
@@ -45,6 +45,7 @@ from reticent.privacy import (
     Guarantee,
     Release,
     charge,
+    compose,
     gaussian,
     uncharged,
     with_remarks,
@@ -366,38 +367,55 @@ class PrivateEstimator(FittedEstimator, ABC):
         """The quantity of every row that ``feature_norm`` bounds."""
         return row_norms(X)
 
-    def _reserve(
-        self,
-        beside: list[Release],
-        common: dict[str, Any],
-        X: Any,
-        weighted: bool,
-        most: float,
-        labels: Any,
-        groups: Groups | None,
-        outputs: tuple[int, float] | None = None,
-    ) -> Guarantee:
-        """Charge the fit together with the other releases, and set the fit's budget to what they leave."""
-        budget: Budget = common["budget"]
+    def _blank(self, X: Any, weighted: bool, bound: float, groups: Groups | None) -> SolverInput:
+        """A table of zeros of the shape of X, of which the cost of a fit is asked."""
         t = self._constant(X.shape[1])
         # sparse if X is: solvers may treat sparse matrices differently
-        blank = (sp.csr_array if sp.issparse(X) else np.zeros)((X.shape[0], X.shape[1] + (t > 0.0)))
+        rows = (sp.csr_array if sp.issparse(X) else np.zeros)((X.shape[0], X.shape[1] + (t > 0.0)))
         weights = np.zeros(X.shape[0]) if weighted else None
-        table = SolverInput(blank, self._row_norm(t), t, weights, most, 0, groups)
-        if outputs is not None:
-            table = replace(table, rest=np.zeros(outputs[0]), rest_bound=outputs[1])
+        return SolverInput(rows, self._row_norm(t), t, weights, bound, 0, groups)
 
-        def rehearse(rest: Budget) -> Fit:
-            quiet = {**common, "budget": rest, "seed": 0, "progress": False}
-            return self._solve(table, labels, quiet)
+    def _reserve(
+        self, beside: list[Release], blank: SolverInput, labels: Any, common: dict[str, Any]
+    ) -> tuple[dict[str, Any], Guarantee]:
+        """Charge the fit together with the other releases; returns the fit's share of the budget among its arguments.
 
-        rest, whole = reserve(budget, beside, rehearse)
-        common["budget"] = rest
-        whole = with_remarks(changed(whole, seeded=common["seed"] is not None))
+        Parameters
+        ----------
+        beside : list of Release
+            The other releases.
+        blank : SolverInput
+            A table of zeros of the same shape.
+        labels : array
+            Labels for it.
+        common : dict
+            Arguments of the solver, with the whole budget.
+
+        Returns
+        -------
+        dict
+            These arguments with the budget of the fit.
+        Guarantee
+            The guarantee of everything together.
+        """
+        budget: Budget = common["budget"]
+        rest, plan = reserve(
+            budget, beside, lambda rest: self._solve(blank, labels, {**common, "budget": rest})
+        )
+        whole = with_remarks(
+            Guarantee.of(
+                budget,
+                (*beside, *plan.releases),
+                lattice=plan.problem.precision == "lattice",
+                seeded=common["seed"] is not None,
+                caveats=plan.caveats,
+                unit=plan.problem.unit,
+            )
+        )
         if is_rehearsal():
-            raise Rehearsed(whole)
+            raise Rehearsed(lambda: whole)
         charge(whole, f"{type(self).__name__} with {beside[0].mechanism}")
-        return whole
+        return {**common, "budget": rest}, whole
 
     def _beside_source(self, common: dict[str, Any]) -> Source:
         """Generator of the noise of the other releases, independent of the fit's own."""
@@ -409,10 +427,7 @@ class PrivateEstimator(FittedEstimator, ABC):
     @staticmethod
     def _paid(whole: Guarantee | None, solve: Callable[[], Fit]) -> Fit:
         """The fit; not charged again if it was charged together with other releases."""
-        fit = solve() if whole is None else uncharged(solve)
-        if is_rehearsal():
-            raise Rehearsed(fit.guarantee)
-        return fit
+        return solve() if whole is None else uncharged(solve)
 
     def _publish(self, fit: Fit, table: SolverInput, whole: Guarantee | None = None) -> FloatArray:
         """Set all fitted attributes except the coefficients; return one row of weights per output."""
@@ -519,21 +534,13 @@ def class_factors(value: Any, classes: Any, numbers: Any) -> tuple[FloatArray | 
     return table[numbers], float(table.max())
 
 
-class Rehearsed(Exception):
-    """Raised instead of fitting; carries the guarantee that the fit would have."""
-
-    def __init__(self, guarantee: Guarantee) -> None:
-        super().__init__("this was a rehearsal: nothing was fitted")
-        self.guarantee = guarantee
-
-
 def price(estimator: Any, X: Any, y: Any, groups: Any = None) -> Guarantee:
     """The guarantee that ``estimator.fit(X, y, groups=groups)`` would give; charges nothing and draws no noise."""
     try:
         with rehearsing():
             estimator.fit(X, y, **({} if groups is None else {"groups": groups}))
     except Rehearsed as end:
-        return end.guarantee
+        return end.guarantee()
     raise TypeError(f"{type(estimator).__name__} cannot state the cost of a fit in advance")
 
 
@@ -543,9 +550,9 @@ def _epsilon(curve: Curve, delta: float) -> float:
 
 
 def reserve(
-    budget: Budget, releases: Sequence[Release], rehearse: Callable[[Budget], Fit]
-) -> tuple[Budget, Guarantee]:
-    """The largest budget that these releases leave for a fit, and the guarantee of everything together.
+    budget: Budget, releases: Sequence[Release], rehearse: Callable[[Budget], object]
+) -> tuple[Budget, SolverPlan]:
+    """The largest budget that these releases leave for a fit, and the plan of that fit.
 
     Parameters
     ----------
@@ -554,21 +561,21 @@ def reserve(
     releases : sequence of Release
         The other releases: pure if the budget's delta is 0, else Gaussian.
     rehearse : callable
-        ``rehearse(budget)`` returns a fit on an empty table; only its guarantee is used.
+        ``rehearse(budget)`` rehearses the fit on an empty table.
 
     Returns
     -------
     tuple
-        The budget of the fit, and the guarantee of everything together.
+        The budget of the fit, and its plan, of which only the cost is used.
 
     Raises
     ------
     ValueError
         If the releases leave too little for the fit.
     """
-    beside = Guarantee.of(budget, releases)
-    pure = budget.delta == 0.0
-    if pure:
+    costs = [(release.curve, release.count) for release in releases]
+    beside = compose(costs)
+    if budget.delta == 0.0:
         assert beside.pure is not None
         epsilon = budget.epsilon - beside.pure
     else:
@@ -577,18 +584,11 @@ def reserve(
     before = None  # the epsilon tried last, and by how much the total exceeded the budget
     for _ in range(_TRIES):
         rest = budget.with_(epsilon=epsilon * (1.0 - 2.0**-40))
-        with rehearsing():
-            fit = rehearse(rest)
-        whole = Guarantee.of(
-            budget,
-            (*releases, *fit.guarantee.releases),
-            lattice=fit.guarantee.lattice,
-            caveats=fit.guarantee.caveats,
-            unit=fit.guarantee.unit,
-        )
-        excess = _epsilon(whole.curve, budget.delta) - budget.epsilon
+        plan = _plan_of(rehearse, rest)
+        whole = compose([*costs, *((release.curve, release.count) for release in plan.releases)])
+        excess = _epsilon(whole, budget.delta) - budget.epsilon
         if excess <= 1e-12 * budget.epsilon:
-            return rest, whole
+            return rest, plan
         # The first guess takes the fit to be Gaussian. Objective perturbation is not, so the total overshoots. The
         # first step down assumes that the total changes by as much as the fit's part; later steps use the slope.
         slope = 1.0 if before is None else (before[1] - excess) / (before[0] - epsilon)
@@ -600,3 +600,15 @@ def reserve(
         f"the budget ({budget}) is too small to share between the fit and {releases[0].mechanism}; "
         "raise epsilon, or state the bounds that would be found privately. Nothing was spent"
     )
+
+
+def _plan_of(rehearse: Callable[[Budget], object], budget: Budget) -> SolverPlan:
+    """The plan of the solver in a rehearsal with a budget."""
+    plan = None
+    try:
+        with rehearsing():
+            rehearse(budget)
+    except Rehearsed as end:
+        plan = end.plan
+    assert plan is not None
+    return plan

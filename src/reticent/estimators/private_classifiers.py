@@ -47,7 +47,6 @@ from reticent.privacy import (
     PrivacyLeakWarning,
     Release,
     remarked,
-    with_remarks,
 )
 from reticent.solve.blocks import Form, InMemory, IsClass, Lazy
 
@@ -157,20 +156,15 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         common = self._common()
         people = self._population(sample_weight, groups, X.shape[0])
         beside = self._beside(common["budget"], people, X, numbers)
+        releases = beside.releases
         whole, limit = None, math.log(4.0 * people.count)
-        if beside.releases:
+        if releases:
             weighted = beside.balanced or people.weights is not None or beside.factors is not None
-            outputs = len(self.classes_) if len(self.classes_) > 2 else 1
-            whole = self._reserve(
-                beside.releases,
-                common,
-                X,
-                weighted,
-                people.bound * beside.most,
-                np.zeros(X.shape[0], np.int64),
-                people.persons,
-                (outputs, limit) if beside.rates else None,
-            )
+            blank = self._blank(X, weighted, people.bound * beside.most, people.persons)
+            if beside.rates:
+                outputs = len(self.classes_) if len(self.classes_) > 2 else 1
+                blank = replace(blank, rest=np.zeros(outputs), rest_bound=limit)
+            common, whole = self._reserve(releases, blank, np.zeros_like(numbers), common)
         source = self._beside_source(common)
         counts, factors = beside.counts, beside.factors
         if beside.balanced:
@@ -184,8 +178,6 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
             rest = self._at_rest(known[1:] if len(known) == 2 else known)
             table = replace(table, rest=np.clip(rest, -limit, limit), rest_bound=limit)
         fit = self._paid(whole, lambda: self._solve(table, numbers, common))
-        if whole is not None:
-            whole = with_remarks(whole)
         if beside.judged is not None:
             rate, doubt = float(known[1]), counts.doubt / people.count
             self._judge(beside.judged, fit, table, numbers, people.shares, source, rate, doubt)

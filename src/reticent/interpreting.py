@@ -4,23 +4,24 @@ Compiling a kernel takes from a tenth of a second to several seconds. A first fi
 records of a stream, would spend nearly all of their time on it. A :class:`Kernel` is therefore carried out by Python
 until that has taken about as long as compiling it would: at worst, a process takes twice the time of the better way.
 
-Both ways give the same numbers to the last bit, because both evaluate the same source in the same order: kernels are
-compiled without permission to reorder sums, and :class:`_Math` gives functions of :mod:`math` the results that they
-have in compiled code. So results do not depend on what a process did before.
+Both ways give the same numbers to the last bit, because both evaluate the same source in the same order, and kernels
+are compiled without permission to reorder sums. Where Python's arithmetic differs from that of compiled code, in what
+overflows, divides by zero or is not defined, interpreting stops, and machine code does the work from the beginning. So
+results do not depend on what a process did before.
 
-An interpreted kernel is as hard to interrupt as a compiled one. Python runs the handlers of signals, such as that of
-Ctrl-C, in the main thread, between two instructions; a total to which half a record had been added would no longer be
-what its guarantee says, and a handler could save it. The work is therefore done in another thread. The caller waits in
-a way that lets no handler run before it is done.
+Interpreting can be interrupted by the handler of a signal, such as that of Ctrl-C, and can fail; a total to which half
+a record had been added would no longer be what its guarantee says. The interpreted kernel therefore works on copies of
+the arrays that it is given, and what it changed in them is written back in a single step at the end. Up to there
+nothing has happened, and from there on all of it has.
 """
 
 from __future__ import annotations
 
-import _thread
+import collections
 import contextlib
-import ctypes
 import functools
-import math
+import itertools
+import operator
 import sys
 import time
 from collections.abc import Callable
@@ -34,7 +35,7 @@ from numba.extending import typeof_impl
 
 _PER_NUMBER = 1e-6  # seconds that an interpreted kernel takes for a number it is given, before that is measured
 _MANY = 1000  # numbers whose time can be measured
-_PER_CALL = 1e-4  # seconds for the thread
+_PER_CALL = 2e-5  # seconds
 _LOADING = (
     0.01  # seconds of interpreting that a kernel is worth whose machine code only has to be loaded
 )
@@ -89,9 +90,10 @@ class Kernel:
         numbers = sum(a.size for a in arguments if isinstance(a, np.ndarray))
         expected = _PER_CALL + self._per_number * numbers
         if expected <= self._left and not _at_once:
-            if not (self._meanwhile or all(map(_same_arithmetic, arguments))):
-                return self.machine_code(*arguments)
-            done, result = _uninterrupted(self._without, expected, numbers, arguments)
+            if self._meanwhile:  # it leaves its work to others, who take as long as expected
+                self._left -= expected
+                return self._meanwhile(*arguments)
+            done, result = self._interpret(numbers, arguments)
             if done:
                 return result
         result = self.machine_code(*arguments)
@@ -102,21 +104,24 @@ class Kernel:
         self.__class__ = type("Kernel", (Kernel,), {"__call__": staticmethod(self.machine_code)})
         return result
 
-    def _without(self, expected: float, numbers: int, arguments: tuple[Any, ...]) -> Any:
+    def _interpret(self, numbers: int, arguments: tuple[Any, ...]) -> tuple[bool, Any]:
+        """Whether Python could do what machine code would, and the result; if not, nothing has changed."""
+        if not all(map(_same_arithmetic, arguments)):
+            return False, None
         begun = time.thread_time()
-        function = self._meanwhile or twin(self.py_func)
+        work = _Copies(arguments)
         try:
-            with np.errstate(all="ignore", divide="raise"):
-                result = _as_numba_returns(function(*arguments))
-        except FloatingPointError:
-            raise ZeroDivisionError("division by zero") from None
+            with np.errstate(all="call", under="ignore", call=_stop):
+                result = _as_numba_returns(twin(self.py_func)(*work.copies))
+        except (ArithmeticError, ValueError) as error:
+            if not _is_of_a_kernel(error):
+                raise
+            return False, None
         spent = time.thread_time() - begun
-        if self._meanwhile:  # it leaves its work to others
-            spent = expected
-        elif numbers >= _MANY:
+        if numbers >= _MANY:
             self._per_number = 2.0 * spent / numbers
         self._left = max(0.0, (self._left or 0.0) - spent - _PER_CALL)
-        return result
+        return work.write_back(), result
 
     def __reduce__(self) -> Any:
         return Kernel, (self.machine_code, self.patience, self._meanwhile, self._mark)
@@ -150,82 +155,68 @@ def _as_numba_returns(value: Any) -> Any:
     return tuple(map(_as_numba_returns, value)) if isinstance(value, tuple) else value
 
 
-class _Gate:
-    """A lock that is closed until another thread opens it. Waiting for it cannot be interrupted.
+class _Copies:
+    """Copies of the arrays among the arguments of a call.
 
-    While a thread waits for one of Python's own locks, handlers of signals run. They do not while it waits for one of
-    the locks below them, so handlers run when a kernel is done, as they do for compiled kernels.
+    The originals are read only once, and written only where the copies have changed, because other threads may use
+    them meanwhile.
     """
 
-    def __init__(self) -> None:
-        # arguments that are converted already: converting them may fail, near the limit of recursion
-        lock = ctypes.c_void_p(_C_API.PyThread_allocate_lock())
-        if not lock:
-            raise MemoryError("no memory for a lock")
-        self.wait = functools.partial(_C_API.PyThread_acquire_lock, lock, ctypes.c_int(1))
-        self.open = functools.partial(_C_API.PyThread_release_lock, lock)
-        self._free = functools.partial(_C_API.PyThread_free_lock, lock)
-        self.wait()
+    def __init__(self, arguments: tuple[Any, ...]) -> None:
+        self.copies = list(arguments)
+        self._arrays: list[tuple[Any, bytes, bytearray, Any]] = []
+        for i, array in enumerate(arguments):
+            if isinstance(array, np.ndarray):
+                before = array.tobytes()
+                buffer = bytearray(before)
+                copy: Any = _Array(array.shape, array.dtype, buffer)
+                self._arrays.append((array, before, buffer, copy))
+                self.copies[i] = copy
+            elif isinstance(array, np.generic):
+                self.copies[i] = array.item()
 
-    def __del__(self) -> None:
-        if "_free" in self.__dict__:  # else a handler of a signal interrupted the constructor
-            self._free()
-
-
-def _c_api() -> Any:
-    """The locks of Python's C interface; calling them, unlike through ``pythonapi``, lets other threads run."""
-    library = ctypes.CDLL("python", handle=ctypes.pythonapi._handle)
-    library.PyThread_allocate_lock.restype = ctypes.c_void_p
-    return library
-
-
-_C_API = _c_api()
-
-
-class _Work:
-    """A call in a thread of its own, where neither signals nor the depth of the caller's stack can stop it."""
-
-    def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-        self.function, self.arguments = function, arguments
-        self.begun, self.done = _thread.allocate_lock(), _Gate()
-        self.result: Any = None
-        self.error: BaseException | None = None
-
-    def run(self) -> None:
-        if not self.begun.acquire(blocking=False):
-            return
-        try:
-            self.result = self.function(*self.arguments)
-        except BaseException as error:  # raised in the thread that waits
-            self.error = error
-        finally:
-            self.done.open()
-
-    def give_up(self) -> bool:
-        """Whether the work had not begun; then it never will."""
-        return self.begun.acquire(blocking=False)
+    def write_back(self) -> bool:
+        """Change the originals as the copies were changed, all at once; False if that is not possible."""
+        originals = [array for array, *_ in self._arrays]
+        changed = [
+            (array, copy) for array, before, buffer, copy in self._arrays if buffer != before
+        ]
+        for array, _ in changed:
+            # one that shares memory with another array would have changed that too
+            others = sum(np.may_share_memory(array, other) for other in originals)
+            if others > 1 or not array.flags.writeable:
+                return False
+        # Python runs the handlers of signals between its instructions; this is one, which calls C functions only.
+        writes = map(
+            operator.setitem,
+            [a for a, _ in changed],
+            itertools.repeat(...),
+            [c for _, c in changed],
+        )
+        collections.deque(writes, maxlen=0)
+        return True
 
 
-def _uninterrupted(function: Callable[..., Any], *arguments: Any) -> tuple[bool, Any]:
-    """Whether the function was called, and what it returned; nothing interrupts it once it has begun."""
-    if sys.is_finalizing():  # another thread would never run
-        return True, function(*arguments)
-    work = _Work(function, arguments)
-    wait = work.done.wait
-    try:
-        _thread.start_new_thread(work.run, ())
-    except BaseException as error:
-        if not work.give_up():  # the handler of a signal came first
-            wait()
-            raise
-        if isinstance(error, RuntimeError):  # no more threads
-            return False, None
-        raise
-    # Python runs handlers only after calls and when it jumps back: nothing comes between the start and this.
-    wait()
-    if work.error is not None:
-        raise work.error
-    return True, work.result
+_INTERPRETED = "reticent.interpreted"  # the name of the scopes of interpreted kernels
+
+
+class _UnlikeMachineCode(ArithmeticError):
+    """A kernel came to what Python does otherwise."""
+
+
+def _stop(kind: str, flag: int) -> None:
+    """Called by NumPy if a number overflows, is divided by zero or is not defined."""
+    if sys._getframe(1).f_globals.get("__name__") == _INTERPRETED:  # not the handler of a signal
+        raise _UnlikeMachineCode(kind)
+
+
+def _is_of_a_kernel(error: BaseException) -> bool:
+    """Whether a kernel raised an error, rather than the handler of a signal."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    there = at is not None and at.tb_frame.f_globals.get("__name__") == _INTERPRETED
+    return there or isinstance(error, _UnlikeMachineCode)
 
 
 # Interpreting a kernel. Its globals are replaced by what they mean in compiled code.
@@ -246,7 +237,8 @@ def _make_twin(function: FunctionType, made: dict[Any, Any]) -> Any:
     if function in _twins:
         return _twins[function]
     if function not in made:
-        scope: dict[str, Any] = {"__builtins__": __builtins__}
+        scope: dict[str, Any] = {"__builtins__": __builtins__, "__name__": _INTERPRETED}
+        scope["int"] = _int64
         made[function] = FunctionType(
             function.__code__, scope, function.__name__, function.__defaults__, function.__closure__
         )  # before its globals, since kernels may call each other
@@ -254,6 +246,42 @@ def _make_twin(function: FunctionType, made: dict[Any, Any]) -> Any:
             if name in function.__globals__:
                 scope[name] = _meaning(function.__globals__[name], made)
     return made[function]
+
+
+class _Array(np.ndarray[Any, Any]):
+    """An array whose entries are numbers of Python: these, unlike NumPy's, are never divided by 0."""
+
+    def __getitem__(self, place: Any) -> Any:
+        value = _entry(self, place)
+        return value if type(value) is _Array else value.item()
+
+
+_entry = np.ndarray.__getitem__
+
+
+class _NumPy:
+    """NumPy as interpreted kernels see it."""
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(np, name)
+        if name in ("empty", "zeros", "full"):
+            value = functools.partial(_as_array, value)
+        setattr(self, name, value)
+        return value
+
+
+def _as_array(make: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    return make(*arguments, **named).view(_Array)
+
+
+_NUMPY = _NumPy()
+
+
+def _int64(value: Any) -> int:
+    whole = int(value)
+    if not -(2**63) <= whole < 2**63:
+        raise _UnlikeMachineCode("a number of more than 64 bits")
+    return whole
 
 
 def twin_of_factory(factory: Callable[..., Any]) -> None:
@@ -266,8 +294,8 @@ _factories: dict[Any, Callable[..., Any]] = {}
 
 def _meaning(value: Any, made: dict[Any, Any] | None = None) -> Any:
     """What the value of a global name means in compiled code; ``made`` are twins that are not finished yet."""
-    if value is math:
-        return _C
+    if value is np:
+        return _NUMPY
     if isinstance(value, ModuleType) and value.__name__.startswith("reticent."):
         return _Module(value)
     if callable(value):
@@ -288,29 +316,3 @@ class _Module:
         value = _meaning(getattr(self._module, name))
         setattr(self, name, value)
         return value
-
-
-class _Math:
-    """The functions of :mod:`math` as in C and in compiled code: infinite or not a number where Python raises."""
-
-    def __getattr__(self, name: str) -> Any:
-        function = getattr(math, name)
-        value = _as_in_c(function) if callable(function) else function
-        setattr(self, name, value)
-        return value
-
-
-def _as_in_c(function: Callable[..., Any]) -> Callable[..., Any]:
-    def call(x: Any, *more: Any) -> Any:
-        try:
-            return function(x, *more)
-        except OverflowError:
-            return math.copysign(math.inf, x) if function is math.ldexp else math.inf
-        except ValueError:
-            pole = {math.log: 0.0, math.log1p: -1.0}.get(function)
-            return -math.inf if x == pole else math.nan
-
-    return call
-
-
-_C = _Math()

@@ -273,8 +273,7 @@ class Learner(TotalLearner):
         set_kind, params = kernel if self._compiled else (-1, ())
         self._kinds: Any = (self.rule.kernel, set_kind)
         self._knobs = np.zeros(k.KNOBS + len(params))
-        self._set_params = self._knobs[k.KNOBS :]
-        self._set_params[:] = params
+        self._set_params = self._knobs[k.KNOBS :] = np.array(params, np.float64)
         self._knobs[k.ONE] = 1.0
         self._knobs[k.RIDGE] = ridge
         for place, value in self.rule.knobs().items():

@@ -15,7 +15,7 @@ from reticent.vertical import PartyLost, flare, messages
 from reticent.vertical.flare import commands, jobs, kits, server, site
 from reticent.vertical.flare.tables import read_table
 
-from .flare_deployment import PARTIES, settings_for, write_tables
+from .deployment import PARTIES, settings_for, write_tables
 
 RUN = bytes(range(16))
 HELLO = messages.Hello(run=RUN, sequence=0).encode()

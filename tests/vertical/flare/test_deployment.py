@@ -22,7 +22,7 @@ import reticent
 from reticent.vertical import Coordinator, InProcess, flare, messages
 from reticent.vertical.flare import jobs, kits
 
-from .flare_deployment import HERE, PARTIES, ROWS, Deployment, settings_for, write_tables
+from .deployment import HERE, PARTIES, ROWS, Deployment, settings_for, write_tables
 
 pytest.importorskip("nvflare", reason="needs NVIDIA FLARE: pip install nvflare")
 pytest.importorskip("psutil")

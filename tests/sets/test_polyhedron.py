@@ -1,4 +1,4 @@
-"""Polytopes and polyhedra: two descriptions of one set agree; empty, unbounded and flat ones."""
+"""Polyhedra: they agree with polytopes that describe the same set; empty, unbounded and flat ones."""
 
 from __future__ import annotations
 
@@ -58,28 +58,6 @@ def test_implicit_equalities_are_found():
     assert point.inner_ball[1] == 0.0
     only_equal = sets.Polyhedron(np.zeros((0, 2)), [], np.eye(2), [1.0, 2.0])
     assert np.allclose(only_equal.center, [1.0, 2.0])
-
-
-def test_higher_dimensions_fall_back_to_the_frame():
-    rng = np.random.default_rng(2)
-    cloud = sets.Polytope(rng.standard_normal((30, 8)))
-    center, radius = cloud.inner_ball
-    assert radius > 0.0
-    assert cloud.contains(center)
-    many = sets.Polytope(rng.standard_normal((3100, 2)))
-    points = many.vertices()
-    hull = points[np.linalg.norm(points, axis=1) > 2.0]
-    assert np.linalg.norm(hull[:, None] - hull[None], axis=2).max() <= many.diameter
-
-
-def test_single_points_and_segments():
-    point = sets.Polytope([[1.0, 2.0]])
-    assert point.diameter == 0.0
-    assert point.inner_ball[1] == 0.0
-    assert point.affine_hull[1].shape == (2, 0)
-    segment = sets.Polytope([[0.0, 0.0], [3.0, 4.0], [1.5, 2.0]])
-    assert segment.inner_ball[1] == pytest.approx(2.5)
-    assert segment.affine_hull[1].shape == (2, 1)
 
 
 def test_bad_descriptions_are_refused():

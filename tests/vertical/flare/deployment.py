@@ -6,12 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from reticent.vertical.flare import Rehearsal
 
 HERE = Path(__file__).parent
 PARTIES = ("north", "south", "west")
 ROWS = 300
+
+
+def needs_engine() -> None:
+    pytest.importorskip("nvflare", reason="needs NVIDIA FLARE: pip install nvflare")
 
 
 def write_tables(folder: Path, rows: int = ROWS, columns: int = 5) -> dict[str, Path]:
@@ -46,6 +51,12 @@ def settings_for(paths: dict[str, Path], **changes: Any) -> dict[str, dict[str, 
         }
         for place, (party, path) in enumerate(paths.items())
     }
+
+
+def terms(**changes: Any) -> dict[str, Any]:
+    """What a job says of a run, unless said otherwise."""
+    return {"name": "first", "parties": list(PARTIES), "resume": False, "patience": 5.0,
+            "budget": {"epsilon": 1.0, "delta": 1e-6}, "run": {"rounds": 3}, **changes}  # fmt: skip
 
 
 class Deployment(Rehearsal):

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.utils import murmurhash3_32
 
 import reticent
 from reticent.estimators import OnlineLinearRegression, OnlineLogisticRegression
-from reticent.estimators.dictionaries import Hashed, SparselyHashed, murmur, placed
+from reticent.estimators.dictionaries import SparselyHashed, placed
 from reticent.estimators.sparse_stream import WIDE, SparseStream
 from reticent.privacy import ForkError
 
@@ -142,31 +141,6 @@ def test_unsorted_and_repeated_indices_are_one_record():
     other.partial_fit(wild, y)
     totals = [sorted(m._stream._learner.total._rows[:3, 0].tolist()) for m in (model, other)]
     np.testing.assert_allclose(*totals)
-
-
-# River ----------------------------------------------------------------------------------------------
-
-
-def test_names_are_hashed_as_scikit_learn_does():
-    rng = np.random.default_rng(0)
-    for _ in range(300):
-        name = "".join(map(chr, rng.integers(1, 3000, rng.integers(0, 12))))
-        text = np.frombuffer(name.encode(), np.uint8)
-        assert murmur(text, 0, len(text)) == murmurhash3_32(name, 0, True)
-
-
-@pytest.mark.parametrize("more", [{}, {"with \0 in it": 3.0}])
-def test_sparse_and_dense_readers_agree(more):
-    record = {"a": 1, "b": 2.5, "c": "red", 7: True, "": np.float32(2.0)} | more
-    for part in (record, {"a": 0.25, "": 1.5, "abcde": -2.0} | more, {}, more):
-        places, values = placed(SparselyHashed(1000).one(part), 1000)
-        dense = np.zeros(1000)
-        np.add.at(dense, places, values)
-        np.testing.assert_array_equal(dense, Hashed(1000).one(part))
-    with pytest.raises(TypeError, match="must be a number"):
-        SparselyHashed(1000).one({"a": None} | more)
-    with pytest.raises(TypeError, match="must be a number"):
-        SparselyHashed(1000).one({"a": 10**400} | more)
 
 
 def test_names_one_by_one_are_rows_of_a_matrix():

@@ -133,34 +133,3 @@ def test_bad_input_is_refused():
         audit.mechanism(lambda world, size: [1.0], 0.0, 1.0, runs=100, batch=10)
     with pytest.raises(ValueError, match="NaN"):
         audit.mechanism(lambda world: np.nan, 0.0, 1.0, runs=100)
-
-
-def test_a_finding_as_data_and_as_a_picture():
-    pytest.importorskip("matplotlib")
-    found = audit.mechanism(laplace(1.0), 0.0, 1.0, runs=4000, batch=4000, claim=1.0)
-    plain = found.to_dict()
-    assert plain["holds"] is True
-    assert plain["claimed"] == 1.0
-    ax = found.plot()
-    labels = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert labels == ["perfect privacy", "claimed", "band", "measured"]
-    # the measured curve is never below the claim by more than the band
-    from reticent.plots.tradeoff import claimed_misses
-
-    allowed = claimed_misses(
-        Pure(1.0).delta, np.clip(found.roc.false_alarms + found.roc.half_width, 0.0, 1.0)
-    )
-    assert (found.roc.misses >= allowed - found.roc.half_width).all()
-
-
-@pytest.mark.parametrize("mu", [0.3, 1.0, 3.0])
-def test_the_claimed_curve_is_the_gaussian_trade_off(mu):
-    from scipy.stats import norm
-
-    from reticent.plots.tradeoff import claimed_misses
-
-    x = np.linspace(0.01, 0.99, 50)
-    exact = norm.cdf(norm.isf(x) - mu)
-    drawn = claimed_misses(Gaussian(mu).delta, x)
-    assert (drawn <= exact + 1e-12).all()
-    assert np.abs(drawn - exact).max() < 0.01

@@ -10,8 +10,7 @@ from scipy.stats import binom
 
 from reticent import audit
 from reticent.audit import bets, canaries
-from reticent.audit.finding import epsilon_of_part, part_of
-from reticent.privacy import BoundedRange, Gaussian, Laplace, Pure, SubsampledGaussian, compose
+from reticent.privacy import BoundedRange, Gaussian, Laplace, Pure, compose
 
 NULLS = 10_000
 ALARM = 0.05
@@ -67,20 +66,6 @@ def test_power_and_honesty(divided_by, holds):
         assert 0.7 < found.gdp <= 1.0
     else:
         assert found.runs < 20_000  # it stopped when the verdict was clear
-
-
-def test_parts_of_a_claim():
-    """Every mu and epsilon times the share; what has no known parts is scaled at each delta."""
-    mixed = compose([Gaussian(2.0), (BoundedRange(1.0), 3), Laplace(0.5)])
-    assert part_of(mixed, 1.0) is mixed
-    assert part_of(mixed, 0.5) == compose([Gaussian(1.0), (BoundedRange(0.5), 3), Laplace(0.25)])
-    for delta in (1e-6, 0.01, 0.2):
-        parts = [epsilon_of_part(mixed, share, delta) for share in (0.25, 0.5, 0.75, 1.0, 1.5)]
-        assert parts == sorted(parts)
-        assert parts[3] == mixed.epsilon(delta)
-    sampled = SubsampledGaussian(0.1, 2.0, 3)
-    assert part_of(sampled, 0.5) is None
-    assert epsilon_of_part(sampled, 0.5, 1e-6) == 0.5 * sampled.epsilon(1e-6)
 
 
 @pytest.mark.parametrize(("divided_by", "holds"), [(1.0, True), (1.7, False)])

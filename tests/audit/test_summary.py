@@ -15,7 +15,7 @@ import pytest
 
 import reticent
 from reticent import audit, losses, online, sets, sums
-from reticent.audit import bets, matrices, pairs_online, pairs_sums, registry, summary
+from reticent.audit import bets, matrices, pairs_online, pairs_sums, summary
 from reticent.noise import Source
 
 RUNS = 30_000
@@ -57,13 +57,6 @@ def test_both_relations_and_windows_are_there(report):
     settings = {line.setting for line in report.lines}
     assert {"neighbours=zero-out", "neighbours=replace"} <= settings
     assert any("window" in setting for setting in settings)
-
-
-def test_every_family_is_there():
-    names = audit.names()
-    for family in ("tree", "window-tree", "correlated", "independent", "exponential-mechanism",
-                   "report-noisy-max", "online", "erm", "bandit", "vertical"):  # fmt: skip
-        assert any(name.startswith(family) for name in names), family
 
 
 def test_the_attacks_are_sharp():
@@ -113,26 +106,6 @@ def test_the_report_as_text_and_as_data(report):
     assert data["holds"] is True
     assert len(data["rows"]) == len(data["lines"]) == len(report.lines)
     assert report.refuted == ()
-
-
-@pytest.mark.parametrize("neighbours", ["zero-out", "replace"])
-def test_the_pair_of_a_total_attains_the_claimed_mu(neighbours):
-    """By linear algebra, no simulation: the record and the totals that are looked at are the worst."""
-    for name in (
-        "tree-gaussian-honaker",
-        "correlated",
-        "correlated-window",
-        "window-tree-gaussian",
-    ):
-        pair = audit.worst_case(name, neighbours=neighbours)
-        ratio = pair.statistic[0]
-        assert ratio.mu == pytest.approx(pair.claim.gdp, rel=1e-5)
-
-
-def test_the_claim_is_that_of_an_ordinary_total():
-    pair = audit.worst_case("tree-gaussian-plain", epsilon=2.0, delta=1e-5)
-    assert pair.subject.dim == 1
-    assert pair.claim.epsilon(1e-5) == pytest.approx(2.0, rel=1e-6)
 
 
 def test_wide_totals_have_the_noise_of_narrow_ones():
@@ -186,49 +159,6 @@ def test_what_is_started_over_behaves_as_new(kind):
     first, second = outputs(used), outputs(fresh)
     assert np.array_equal(first, second)
     assert not np.array_equal(first, outputs(makers[kind]()))
-
-
-# The registry -------------------------------------------------------------------------------------
-
-
-def test_a_mechanism_of_the_user_s_own():
-    rng = np.random.default_rng(0)
-
-    @audit.register("mine", variants=({}, {"scale": 1.0}), scale=2.0)
-    def build(*, scale):
-        def run(world, size):
-            return world + rng.laplace(scale=scale, size=size)
-
-        return audit.Pair("mine", run, 0.0, 1.0, claim=1.0 / scale, delta=0.0, batch=5000)
-
-    try:
-        assert "mine" in audit.names()
-        report = audit.run_all(names=["mine"], runs=10_000)
-        assert [line.setting for line in report.lines] == ["", "scale=1.0"]
-        assert report.holds
-        assert audit.worst_case("mine", scale=4.0).claim == 0.25
-    finally:
-        audit.unregister("mine")
-    assert "mine" not in audit.names()
-
-
-def test_what_a_user_registers_first_is_kept(monkeypatch):
-    monkeypatch.setattr(registry, "_loaded", [])
-    before = dict(registry._BUILDERS)
-    try:
-        audit.register("correlated")(lambda: "mine")
-        registry._load()
-        assert audit.worst_case("correlated") == "mine"
-    finally:
-        registry._BUILDERS.clear()
-        registry._BUILDERS.update(before)
-
-
-def test_unknown_names_are_refused_with_what_there_is():
-    with pytest.raises(ValueError, match="tree-gaussian-plain"):
-        audit.worst_case("tree-gaussian")
-    with pytest.raises(TypeError, match="name"):
-        audit.register("")
 
 
 def test_the_command_prints_a_table_and_says_whether_all_hold(capsys):

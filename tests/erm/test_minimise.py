@@ -1,4 +1,4 @@
-"""The minimiser within its stated distance of the optimum, whatever the records: kinks, equal rows, more columns."""
+"""The minimiser within its stated distance of the optimum, whatever the records: kinks, equal rows, many columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The learners against an independent NumPy loop: same noise and directions in, same points out."""
+"""The projection-free bandit against an independent NumPy loop: same noise and directions in, same points out."""
 
 from __future__ import annotations
 
@@ -10,18 +10,7 @@ import pytest
 import reticent
 from reticent import bandit, sets
 
-from .reference import BUDGET, PURE, drive, frank_wolfe, ingredients, play
-
-PLAYS = 300
-SEED = 5
-
-
-def linear(dim: int, strength: float = 1.0):
-    rng = np.random.default_rng(3)
-    rows = strength * rng.standard_normal(dim) + rng.standard_normal((PLAYS, dim))
-    rows /= np.linalg.norm(rows, axis=1)[:, None]
-    return rows, lambda t, x: float(rows[t] @ x)
-
+from .reference import BUDGET, PLAYS, SEED, drive, frank_wolfe, ingredients, linear, play
 
 LADDER = sets.FlowPolytope([(0, 1), (0, 1), (1, 2), (1, 2), (1, 2)], 0, 2)
 SETS = [sets.L1Ball(4), sets.Simplex(4), sets.Box([-1.0, 0.0, -0.5], [1.0, 2.0, 0.5]), LADDER]
@@ -91,23 +80,6 @@ def test_lattice_is_the_same_but_for_its_rounding():
         )  # fmt: skip
         points[precision] = drive(learner, losses, PLAYS)
         np.testing.assert_allclose(points[precision], wanted.points, atol=1e-6)
-
-
-@pytest.mark.parametrize("convex", [sets.L1Ball(4), sets.Simplex(4), sets.L2Ball(3)], ids=repr)
-def test_projected(convex):
-    _, losses = linear(convex.dim)
-    learner = bandit.ProjectedBandit(
-        convex, budget=PURE, lipschitz=1.0, values=(-1.0, 1.0), horizon=PLAYS, seed=SEED,
-        noise_precision="float", step=0.003,
-    )  # fmt: skip
-    data = ingredients(learner, SEED, PLAYS)
-    assert (data["rounds"], data["batch"], len(data["noise"])) == (PLAYS, 1, PLAYS - 1)
-    wanted = play(
-        losses, **data, stale=False, eta=lambda R, squares, loudness: 0.003,
-        respond=lambda slope, start: convex.project(data["center"] - slope),
-    )  # fmt: skip
-    points = drive(learner, losses, PLAYS)
-    np.testing.assert_allclose(points, wanted.points, atol=1e-10, rtol=0)
 
 
 def test_entropy():

@@ -19,6 +19,8 @@ from reticent.bandit.rounds import Directions, _child_seeds
 from reticent.sums import RunningTotal
 
 Array = NDArray[np.float64]
+PLAYS = 300
+SEED = 5
 BUDGET = reticent.Budget(1.0, 1e-6)
 PURE = reticent.Budget(1.0)
 
@@ -175,3 +177,10 @@ def drive(
         points.append(np.array(x).reshape(-1))
         learner.tell(losses(t, points[-1]))
     return np.array(points)
+
+
+def linear(dim: int, strength: float = 1.0):
+    rng = np.random.default_rng(3)
+    rows = strength * rng.standard_normal(dim) + rng.standard_normal((PLAYS, dim))
+    rows /= np.linalg.norm(rows, axis=1)[:, None]
+    return rows, lambda t, x: float(rows[t] @ x)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 
 import reticent
 from reticent import bandit, sets
-from reticent.bandit import plan
 
 from .reference import BUDGET, drive, frank_wolfe, ingredients, play
 
@@ -70,25 +66,6 @@ def test_first_decisions_are_the_center():
         learner.tell(0.5)
 
 
-@pytest.mark.parametrize("plays", [1, 2, 3, 5, 10, 17, 99, 100, 101, 1000, 4095])
-def test_rounds(plays):
-    """T_round = ceil(sqrt T) where that leaves none empty; the last one short; every play in one."""
-    rounds, batch = plan.layout(plays, None)
-    assert rounds == math.ceil(math.sqrt(plays))
-    lengths = [min(batch, plays - r * batch) for r in range(rounds)]
-    assert sum(lengths) == plays
-    assert min(lengths) >= 1
-
-
-@pytest.mark.parametrize("batches", [1, 2, 7, 50, 99, 100, 1000])
-def test_given_rounds(batches):
-    rounds, batch = plan.layout(100, batches)
-    lengths = [min(batch, 100 - r * batch) for r in range(rounds)]
-    assert sum(lengths) == 100
-    assert min(lengths) >= 1
-    assert rounds <= batches
-
-
 @pytest.mark.parametrize(("stale", "sums"), [(True, 98), (False, 99)])
 def test_nodes_of_the_tree(stale, sums):
     """Only sums that a decision is made of are released: a record is in bit_length of these nodes."""
@@ -132,41 +109,3 @@ def test_gradient_estimate():
     estimate = n / zeta * np.mean((zeta * u @ a)[:, None] * u, axis=0)
     np.testing.assert_allclose(estimate, a, atol=0.1)
     assert np.linalg.norm(zeta * np.mean((zeta * u @ a)[:, None] * u, axis=0) - a) > 0.3
-
-
-@pytest.mark.parametrize("steps", [1, 5, 50, 500])
-def test_conditional_gradient_gap(steps):
-    """k steps 2 / (i + 2) leave a gap of at most 2 D^2 / (k + 2); the printed precision has no units."""
-    convex = sets.Simplex(6)
-    rng = np.random.default_rng(steps)
-    center = convex.center
-    for size in (0.1, 1.0, 10.0):
-        slope = size * rng.standard_normal(6)
-        best = convex.project(center - slope)
-
-        def value(x, slope=slope):
-            return 0.5 * np.sum((x - center) ** 2) + slope @ x
-
-        from reticent.bandit.geometry import survey
-        from reticent.bandit.mirror import Euclidean
-        from reticent.bandit.responses import respond
-
-        response = respond(convex, survey(convex, True), Euclidean())
-        response.start(slope, steps)
-        x = response.finish()
-        assert value(x) - value(best) <= 2 * 2.0 / (steps + 2) + 1e-12
-
-
-def test_entropy_solves_its_problem():
-    convex = sets.Simplex(4, mass=1.5)
-    mirror = bandit.Entropy()
-    slope = np.array([0.3, -1.0, 0.2, 2.0])
-    x = mirror.solve(slope, convex.center)
-
-    def value(logits):
-        p = 1.5 * np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
-        return 1.5 * np.sum(p * np.log(p / 1.5)) + slope @ p
-
-    found = minimize(value, np.zeros(4), tol=1e-12)
-    assert value(np.log(x)) <= found.fun + 1e-9
-    assert x.sum() == pytest.approx(1.5)

@@ -25,6 +25,15 @@ def records(count=400, dim=4, seed=0, regression=False):
     return A, np.where(rng.random(count) < expit(6.0 * A @ true), 1.0, -1.0)
 
 
+def lasso(count=300, dim=40, seed=0, density=1.0):
+    """Records of signs and zeros, and labels that two of the columns explain."""
+    rng = np.random.default_rng(seed)
+    A = rng.choice([-1.0, 1.0], size=(count, dim))
+    A *= rng.random((count, dim)) < density
+    y = np.clip(0.5 * A[:, 1] - 0.3 * A[:, 5] + 0.05 * rng.standard_normal(count), -1, 1)
+    return A, y
+
+
 def draws(seed, scales, dim, noise="gaussian", precision="lattice"):
     """The noise vectors that a solver with this seed draws, one after another."""
     source = Source(seed)

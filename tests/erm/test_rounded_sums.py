@@ -1,4 +1,4 @@
-"""Sums over records: their rounding errors against exact arithmetic, and the trace that records runs."""
+"""Sums over records: their rounding errors against exact arithmetic."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from reticent import losses
 from reticent.erm.rounded_sums import UNIT, UNITS, gram, predictors, summed_slopes, weighted_rows
 from reticent.solve.blocks import InMemory
-from reticent.trace import Recorder
 
 
 def exact_sum(A, w):
@@ -73,31 +72,3 @@ def test_cancelling_sums_keep_their_digits():
     A[0::2] *= -1.0
     A = np.concatenate([A, [[1.0]]])
     assert weighted_rows(A, np.ones(257))[0] == 1.0
-
-
-def test_a_recorder_keeps_little_and_the_last_step():
-    with Recorder("run", steps=10_000, settings={"a": 1.0}, keep=100) as recorder:
-        for step in range(1, 10_001):
-            assert not recorder.note(step, np.zeros(1), {"value": float(step)})
-    trace = recorder.close()
-    assert 100 <= len(trace.steps) <= 102
-    assert trace.steps[0] == 1
-    assert trace.steps[-1] == 10_000
-    assert trace.finished
-    assert "value" in trace.table(5)
-    assert len(trace.table(5).splitlines()) == 6
-    assert str(trace).startswith("run: ")
-
-
-def test_a_callback_that_stops():
-    with Recorder("run", steps=9, callback=lambda moment: moment.step == 4) as recorder:
-        stops = [recorder.note(step, np.zeros(1)) for step in range(1, 5)]
-    assert stops == [False, False, False, True]
-    assert not recorder.close().finished
-
-
-def test_progress_is_drawn_on_standard_error(capsys):
-    with Recorder("descent", steps=3, progress=True) as recorder:
-        for step in range(1, 4):
-            recorder.note(step, np.zeros(1))
-    assert "descent" in capsys.readouterr().err

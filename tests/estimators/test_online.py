@@ -1,4 +1,4 @@
-"""The scikit-learn faces: the library's own checks, privacy, refusals, twins."""
+"""What the online estimators share: the library's own checks, privacy, refusals, twins."""
 
 import copy
 import inspect
@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import reticent
 from reticent.estimators import OnlineLinearRegression, OnlineLogisticRegression, parameters
-from reticent.privacy import BudgetExceeded, ForkError, PrivacyLeakWarning
+from reticent.privacy import BudgetExceeded, ForkError
 
 FACES = (OnlineLogisticRegression, OnlineLinearRegression)
 
@@ -34,44 +34,6 @@ def test_scikit_learn(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("learner", ["regularized-leader", "quadratic-leader"])
-def test_linear_regression_learns(regression, learner):
-    X, y = regression
-    model = OnlineLinearRegression(
-        epsilon=2.0, label_bounds=(10, 30), learner=learner, random_state=0
-    )
-    model.fit(X, y)
-    assert model.score(X, y) > 0.7
-    assert model.coef_.shape == (3,)
-    assert isinstance(model.intercept_, float)
-    assert model.clipped_ == (0, 0, 5000)
-    np.testing.assert_allclose(model.predict(X), X @ model.coef_ + model.intercept_)
-    assert model.guarantee_.meets(reticent.Budget(2.0, 1e-6))
-
-
-def test_labels_are_clipped_and_predictions_stay_within(regression):
-    X, y = regression
-    model = OnlineLinearRegression(label_bounds=(19, 21), random_state=0).fit(X, y)
-    assert model.clipped_.labels == int(((y < 19) | (y > 21)).sum())
-    assert model.predict(100 * X).min() >= 19
-    assert model.predict(100 * X).max() <= 21
-
-
-def test_binary_learns_in_pieces(binary):
-    X, y = binary
-    model = OnlineLogisticRegression(epsilon=2.0, feature_norm=2.0, random_state=0)
-    for start in range(0, 4000, 500):
-        rows = slice(start, start + 500)
-        model.partial_fit(X[rows], y[rows], classes=["no", "yes"])
-    assert model.score(X, y) > 0.9
-    assert model.n_samples_seen_ == 4000
-    assert model.coef_.shape == (1, 4)
-    assert model.guarantee_.meets(reticent.Budget(2.0, 1e-6))
-    np.testing.assert_array_equal(
-        model.predict(X), model.classes_[(model.decision_function(X) > 0).astype(int)]
-    )
-
-
 def test_pieces_are_the_same_stream(several):
     X, y = several
     one = OnlineLogisticRegression(classes=[0, 10, 20, 30], horizon=600, random_state=5)
@@ -81,44 +43,6 @@ def test_pieces_are_the_same_stream(several):
         two.partial_fit(X[start : min(600, start + 37)], y[start : min(600, start + 37)])
     np.testing.assert_array_equal(one.coef_, two.coef_)
     np.testing.assert_array_equal(one.intercept_, two.intercept_)
-
-
-def test_a_sorted_table_is_learnt_as_well_as_any(several):
-    X, y = several
-    order = np.argsort(y, kind="stable")
-    model = OnlineLogisticRegression(classes=[0, 10, 20, 30], random_state=0)
-    assert model.fit(X[order], y[order]).score(X, y) > 0.8
-
-
-def test_several_classes_cost_what_two_do(several):
-    X, y = several
-    model = OnlineLogisticRegression(classes=[0, 10, 20, 30], random_state=0).fit(X, y)
-    assert model.score(X, y) > 0.8
-    assert model.coef_.shape == (4, 3)
-    p = model.predict_proba(X)
-    np.testing.assert_allclose(p.sum(axis=1), 1.0)
-    np.testing.assert_array_equal(model.classes_[p.argmax(axis=1)], model.predict(X))
-    assert model.guarantee_.gdp == pytest.approx(reticent.Budget(1.0, 1e-6).mu, rel=1e-9)
-    assert "not split" in model.guarantee_.explain()
-
-
-def test_classes_that_were_read_off_the_labels_are_a_leak(binary):
-    X, y = binary
-    model = OnlineLogisticRegression(random_state=0)
-    with pytest.warns(PrivacyLeakWarning, match="classes"):
-        model.fit(X, y)
-    assert any("classes" in line for line in model.guarantee_.caveats)
-    model = OnlineLogisticRegression(random_state=0, classes=["yes", "no"]).fit(X, y)
-    assert not model.guarantee_.caveats
-    with pytest.raises(ValueError, match="first call of partial_fit"):
-        OnlineLogisticRegression().partial_fit(X, y)
-
-
-def test_a_class_may_be_absent(binary):
-    X, _ = binary
-    model = OnlineLogisticRegression(classes=["no", "yes"], random_state=0)
-    model.fit(X[:50], ["no"] * 50)
-    assert model.classes_.tolist() == ["no", "yes"]
 
 
 def test_no_seed_is_secure_and_says_so(binary):
@@ -206,17 +130,6 @@ def test_bad_records_change_nothing(binary, spoil):
     np.testing.assert_array_equal(model.coef_, clean.coef_)
 
 
-def test_bad_labels_of_a_regression_change_nothing(regression):
-    X, y = regression
-    model = OnlineLinearRegression(label_bounds=(10, 30), random_state=0).partial_fit(X, y)
-    before = model.coef_.copy()
-    for bad in (np.nan, np.inf):
-        with pytest.raises(ValueError):
-            model.partial_fit(X[:2], [20.0, bad])
-    np.testing.assert_array_equal(model.coef_, before)
-    assert model.n_samples_seen_ == 5000
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -277,16 +190,6 @@ def test_an_explicit_horizon_is_an_end(binary):
             model.partial_fit(X[100:101], y[100:101])
 
 
-def test_a_table_of_the_quadratic_leader_can_be_learnt_on(regression):
-    X, y = regression
-    model = OnlineLinearRegression(
-        epsilon=4.0, label_bounds=(10, 30), learner="quadratic-leader", random_state=0
-    )
-    before = model.fit(X, y).score(X, y)
-    assert model.partial_fit(X[:1], y[:1]).score(X, y) > before - 0.2
-    assert model.guarantee_.meets(reticent.Budget(4.0, 1e-6))
-
-
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
 def test_twins_predict_and_the_first_to_learn_wins(binary, duplicate):
     X, y = binary
@@ -343,35 +246,6 @@ def test_parameters_that_change_after_a_fit_do_not_change_predictions(regression
     before = model.predict(X)
     model.set_params(feature_norm=0.01, label_bounds=(0, 1))
     np.testing.assert_array_equal(model.predict(X), before)
-
-
-@pytest.mark.parametrize("horizon", [1000, None])
-@pytest.mark.parametrize("other", [(-3.0, 9.0), "private"])
-def test_bounds_of_labels_that_change_after_the_first_records_do_not_mix_units(
-    regression, horizon, other
-):
-    X, y = regression
-    known = {"label_bounds": (-1, 1), "random_state": 0, "horizon": horizon}
-    model, twin = (OnlineLinearRegression(**known).partial_fit(X[:300], y[:300]) for _ in "ab")
-    model.set_params(label_bounds=other)
-    for part in (slice(300, 500), slice(500, 600)):
-        assert np.array_equal(
-            model.partial_fit(X[part], y[part]).coef_, twin.partial_fit(X[part], y[part]).coef_
-        )
-    assert np.array_equal(model.predict(X), twin.predict(X))
-    assert model.clipped_ == twin.clipped_
-
-
-def test_the_ledger_hears_that_the_classes_were_read_off_the_labels():
-    X = np.random.default_rng(0).uniform(-0.5, 0.5, (50, 2))
-    y = (X[:, 0] > 0).astype(int)
-    with reticent.Ledger(reticent.Budget(2.0, 1e-5)) as ledger:
-        with pytest.warns(reticent.PrivacyLeakWarning):
-            OnlineLogisticRegression(random_state=0).fit(X, y)
-        OnlineLogisticRegression(epsilon=0.5, random_state=0, classes=[0, 1]).fit(X, y)
-    first, second = ledger.entries
-    assert any("read off the labels" in line for line in first.guarantee.caveats)
-    assert not any("read off the labels" in line for line in second.guarantee.caveats)
 
 
 @pytest.mark.parametrize("kind", [OnlineLogisticRegression, OnlineLinearRegression])

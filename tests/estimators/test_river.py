@@ -1,7 +1,6 @@
 """The River twins: River's own checks, and that they are the same learners as the scikit-learn faces."""
 
 import copy
-import enum
 import gc
 import math
 import pickle
@@ -25,7 +24,6 @@ import reticent
 from reticent.estimators import OnlineLinearRegression as Linear
 from reticent.estimators import OnlineLogisticRegression as Logistic
 from reticent.estimators import pipelines
-from reticent.estimators.dictionaries import Declared, Hashed
 from reticent.estimators.river import OnlineLinearRegression, OnlineLogisticRegression
 from reticent.privacy import ForkError
 
@@ -130,61 +128,6 @@ def test_bad_records_are_refused_and_the_stream_goes_on():
         with pytest.raises((ValueError, TypeError), match="y"):
             line.learn_one(records[0], label)
     assert line.guarantee is None
-
-
-def test_whole_numbers_and_booleans_are_numbers():
-    read = Declared(["a", "b"])
-    np.testing.assert_array_equal(read.one({"a": 1, "b": True}), [1.0, 1.0])
-    np.testing.assert_array_equal(read.one({"a": np.float32(0.5)}), [0.5, 0.0])
-    np.testing.assert_array_equal(read.one({"a": 2**70}), [2.0**70, 0.0])
-    np.testing.assert_array_equal(Declared(["a"]).one({"a": 3.0, "z": 9.0}), [3.0])
-    np.testing.assert_array_equal(Declared(["a"]).one({}), [0.0])
-    with pytest.raises(TypeError, match=r"'a' must be a number .* of type int"):
-        read.one({"a": 10**400})
-
-
-def test_hashing_is_the_same_in_every_process():
-    read = Hashed(64)
-    # MurmurHash3_32, seed 0, of "a" and of "colour=red": published test values of the algorithm
-    assert read.place("a")[0] == 0x3C2569B2 % 64
-    assert read.place("a")[1] == -1.0
-    x = read.one({"a": 2.0, "colour": "red"})
-    y = np.zeros(64)
-    y[read.place("a")[0]] += 2.0 * read.place("a")[1]
-    y[read.place("colour=red")[0]] += read.place("colour=red")[1]
-    np.testing.assert_array_equal(x, y)
-    frame = pd.DataFrame({"a": [2.0, 1.0], "colour": ["red", "blue"]})
-    np.testing.assert_array_equal(read.many(frame)[0], x)
-
-
-def test_the_column_of_a_name_does_not_depend_on_earlier_records():
-    """1 and True are equal, and the second took the column of whichever an earlier record had."""
-
-    class Text(enum.Enum):
-        A = "a"
-
-    class Mixed(str, enum.Enum):  # noqa: UP042 (its text is not its value)
-        A = "a"
-
-    for first, then in (
-        (1, True),
-        (True, 1),
-        (1.0, 1),
-        ("a", Mixed.A),
-        (Mixed.A, "a"),
-        ("a", Text.A),
-    ):
-        read = Hashed(1000)
-        read.one({first: 5.0})
-        np.testing.assert_array_equal(read.one({then: 5.0}), Hashed(1000).one({then: 5.0}))
-
-
-def test_places_are_remembered_up_to_a_bound(monkeypatch):
-    monkeypatch.setattr("reticent.estimators.dictionaries._REMEMBERED", 10)
-    read = Hashed(8)
-    for number in range(100):
-        read.one({f"name {number}": 1.0})
-    assert len(read._places) == 10
 
 
 def test_a_frame_may_lack_columns_and_have_others():

@@ -67,7 +67,7 @@ def test_mean_gradient_is_the_mean_dense_and_sparse(case):
 
 @pytest.mark.parametrize("case", ALL, ids=ids)
 def test_constants_bound_what_is_seen(case):
-    # losses.check is itself tested on planted errors in test_custom.py.
+    # losses.check is itself tested on planted errors in test_checking.py.
     report = losses.check(case.loss, samples=400, dim=3)
     assert report.passed
     ball = sets.L2Ball(3, radius=1.5)

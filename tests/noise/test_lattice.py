@@ -17,43 +17,7 @@ from scipy import stats
 from reticent.noise import exact, extended, lattice
 from reticent.noise.source import Source
 
-ONES = 2**64 - 1
-EXTREMES = [0, 1, 2, 3, 2**10, 2**53, 2**62, 2**63, 2**63 + 1, 3 * 2**62, ONES - 2**11, ONES - 1025,
-            ONES - 1024, ONES - 1023, ONES - 600, ONES - 2, ONES - 1, ONES]  # fmt: skip
-
-
-# An evaluation of the same real numbers in plain mpmath, from numerators over a power of two ----------------------
-
-
-def gaussians(first, second, bits, scales):
-    length = mpmath.sqrt(-2 * mpmath.log(mpf(first) / mpf(2) ** bits))
-    turn = 2 * mp.pi * mpf(second) / mpf(2) ** bits
-    return [scales[0] * length * mpmath.cos(turn), scales[1] * length * mpmath.sin(turn)]
-
-
-def one_laplace(word, bits, sign, scale):
-    return -sign * scale * mpmath.log(mpf(word) / mpf(2) ** bits)
-
-
-def gammas(direction, radius, bits, dim, scale):
-    normals = []
-    for first, second in zip(direction[::2], direction[1::2], strict=True):
-        normals += gaussians(first, second, bits, (1, 1))
-    normals = normals[:dim]
-    norm = mpmath.sqrt(mpmath.fsum(value**2 for value in normals))
-    length = -mpmath.fsum(mpmath.log(mpf(word) / mpf(2) ** bits) for word in radius)
-    return [scale * length * value / norm for value in normals]
-
-
-def middle(leading, pieces):
-    """Twice the whole number of all these bits, plus 1: the middle of where the uniform lies."""
-    for piece in pieces:
-        leading = (leading << 128) + piece
-    return 2 * leading + 1
-
-
-def nearest(value):
-    return int(mpmath.nint(value))
+from .reference import EXTREMES, ONES, gammas, gaussians, middle, nearest, one_laplace
 
 
 @pytest.fixture(autouse=True)
@@ -179,99 +143,6 @@ def test_gamma_vectors_are_the_roundings_of_real_ones(scale, dim):
     assert close < 10
 
 
-@pytest.mark.parametrize("scale", [0.3, 4.0, 2.0**30])
-def test_extended_precision_only_settles_what_the_words_settle(scale):
-    words = Source(seed=24).words(6000)
-    words[: len(EXTREMES) ** 2 * 2] = np.array(
-        [[a, b] for a in EXTREMES for b in EXTREMES], np.uint64
-    ).reshape(-1)
-    pairs = words.reshape(-1, 2)
-    rounded, settled = extended.gaussian_pairs(pairs, np.full(pairs.shape, scale))
-    for k in np.flatnonzero(settled).tolist()[:1500]:
-        w, v = (int(word) for word in pairs[k])
-        assert w > 0
-        for i, j in ((0, 0), (0, 1), (1, 0), (1, 1)):
-            values = gaussians(w + i, v + j, 64, (scale, scale)) if w + i < 2**64 else [mpf(0)] * 2
-            assert [nearest(value) for value in values] == rounded[k].tolist()
-    rounded, settled = extended.laplace(words, np.full(words.size, scale))
-    for k in np.flatnonzero(settled).tolist()[:2500]:
-        word, sign = int(words[k]) >> 1, -1 if words[k] & np.uint64(1) else 1
-        assert word > 0
-        for i in (0, 1):
-            assert nearest(one_laplace(word + i, 63, sign, scale)) == rounded[k]
-    if np.finfo(np.longdouble).eps < 2.0**-60:
-        assert settled.mean() > 0.95
-
-
-def test_extended_precision_agrees_with_the_exact_gamma_vector(scripted):
-    words = Source(seed=25).words(300 * 11).reshape(300, 11)
-    scale, settled = 2.0**26, 0
-    for row in words:
-        rounded = extended.gamma_vector(row[:6], row[6:], 5, scale)
-        if rounded is not None:
-            settled += 1
-            mine = exact.gamma_vector(Source(), row[:6].tolist(), row[6:].tolist(), 5, scale)
-            assert rounded.tolist() == mine
-    if np.finfo(np.longdouble).eps < 2.0**-60:
-        assert settled > 290
-
-
-@pytest.mark.parametrize("scale", [0.3, 1.7, 2.0**30, 2.0**31 - 1])
-def test_the_exact_path_rounds_the_real_number_of_all_bits(scripted, scale):
-    """Against 60 digits, with the further bits that it drew, for random words and for the extreme ones."""
-    words = Source(seed=26).words(400).reshape(-1, 2).tolist()
-    words += [[a, b] for a in EXTREMES for b in EXTREMES]
-    for first, second in words:
-        source = scripted()
-        found = exact.gaussian_pair(source, first, second, (scale, 2 * scale))
-        assert len(source.fine) == 2
-        w, v = (first << 128) + source.fine[0], (second << 128) + source.fine[1]
-        values = gaussians(2 * w + 1, 2 * v + 1, 193, (scale, 2 * scale))
-        assert found == [nearest(value) for value in values]
-        source = scripted()
-        found = exact.laplace(source, first, scale)
-        w = (first >> 1 << 128) + source.fine[0]
-        assert found == nearest(one_laplace(2 * w + 1, 192, -1 if first & 1 else 1, scale))
-
-
-@pytest.mark.parametrize(("scale", "dim"), [(0.4, 1), (2.0**26, 3), (2.0**26, 4)])
-def test_the_exact_gamma_vector_rounds_the_real_vector_of_all_bits(scripted, scale, dim):
-    rng = np.random.default_rng(27)
-    even = dim + dim % 2
-    for trial in range(150):
-        words = rng.integers(0, 2**64, even + dim, dtype=np.uint64).tolist()
-        if trial < len(EXTREMES):
-            words[trial % len(words)] = EXTREMES[trial]
-        source = scripted()
-        found = exact.gamma_vector(source, words[:even], words[even:], dim, scale)
-        full = [
-            2 * ((word << 128) + fine) + 1 for word, fine in zip(words, source.fine, strict=True)
-        ]
-        values = gammas(full[:even], full[even:], 193, dim, scale)
-        assert found == [nearest(value) for value in values]
-
-
-def test_the_exact_path_asks_for_more_bits_until_it_is_certain(scripted):
-    """A number that agrees with a boundary to hundreds of bits: the first bits do not do, and are kept."""
-    with mp.workprec(2000):
-        # scale * -log(u) = 2.5 at this u; its bits are handed out one piece after the other
-        scale = 3.0
-        bits = int(mpmath.floor(mpmath.exp(-mpf(2.5) / 3) * mpf(2) ** (63 + 128 * 6)))
-        pieces = [(bits >> 128 * (5 - k)) & (2**128 - 1) for k in range(5)]
-        word = bits >> 128 * 6
-        for last, rounded in ((0, 3), (2**128 - 1, 2)):  # a smaller uniform is a larger number
-            source = scripted(fine=[*pieces, last])
-            assert exact.laplace(source, word << 1, scale) == rounded
-            assert len(source.fine) == 6
-            source = scripted(fine=[*pieces, last])
-            assert exact.laplace(source, word << 1 | 1, scale) == -rounded
-
-
-def test_the_exact_path_gives_up_with_an_error_where_chance_is_not_the_reason():
-    with pytest.raises(ArithmeticError, match="finite"):
-        exact.laplace(Source(), 12345, float("nan"))
-
-
 @pytest.mark.parametrize("scale", [0.09, 0.3, 1.0, 2.0**30])
 @pytest.mark.parametrize("fine", [0, 1, 2**127, 2**128 - 1])
 def test_words_of_zeros_and_ones(scripted, scale, fine):
@@ -366,12 +237,6 @@ def test_the_first_draws_are_those_of_the_kernels(monkeypatch, sampler, largest,
 def test_the_first_draws_are_not_left_to_interval_arithmetic(name):
     """Without a long double, every draw of a stand-in would take a millisecond."""
     assert bool(getattr(KERNELS[name], "patience", 0.0)) == extended.IS_WIDE
-
-
-def test_a_long_double_without_long_functions_settles_nothing(monkeypatch):
-    assert extended._is_wide() == (extended._UNIT < 1)
-    monkeypatch.setattr(np, "log", lambda x: np.longdouble(float(mpmath.log(float(x)))))
-    assert not extended._is_wide()
 
 
 def test_threads_that_settle_draws_do_not_disturb_each_other():

@@ -117,3 +117,24 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def command(service: Service, *words: str) -> subprocess.CompletedProcess[str]:
+    """A subcommand of `reticent serve`, as a person runs it."""
+    return subprocess.run(
+        [sys.executable, "-m", "reticent", "serve", *words],
+        capture_output=True, text=True, timeout=120, env=service.env(),
+    )  # fmt: skip
+
+
+def anchor_in(folder: Path) -> Path:
+    """The one anchor of a service whose folder lies in this one."""
+    return next(path for path in (folder / "anchors").iterdir() if not path.name.endswith(".adoptions"))  # fmt: skip
+
+
+def on_folder(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """A `reticent serve ...` that is expected to end by itself."""
+    line = [sys.executable, "-m", "reticent", "serve", *words, "--data", str(folder)]
+    line += ["--port", "0"] if not words else []
+    env = os.environ | {"RETICENT_ANCHORS": str(folder.parent / "anchors")}
+    return subprocess.run(line, capture_output=True, text=True, timeout=120, env=env)

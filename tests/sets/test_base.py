@@ -198,3 +198,24 @@ def test_names_load_when_used():
     subprocess.run([sys.executable, "-c", code], check=True)
     with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
         _ = sets.Nonsense
+
+
+@pytest.mark.parametrize(
+    "convex", [sets.Birkhoff(3), sets.NuclearBall((2, 5)), sets.Spectrahedron(3)], ids=repr
+)
+def test_matrices_and_flat_vectors_are_both_welcome(convex):
+    rng = np.random.default_rng(4)
+    g = rng.standard_normal(convex.shape)
+    x = convex.sample(rng)
+    assert x.shape == convex.shape
+    assert convex.contains(x)
+    assert convex.contains(x.reshape(-1))
+    assert convex.linear_minimizer(g).shape == convex.shape
+    assert convex.linear_minimizer(g.reshape(-1)).shape == (convex.dim,)
+    assert convex.local_linear_minimizer(x, 0.1, g).shape == convex.shape
+    flat = convex.local_linear_minimizer(x.reshape(-1), 0.1, g)
+    assert flat.shape == (convex.dim,)
+    with pytest.raises(ValueError, match="must have shape"):
+        convex.linear_minimizer(g[:1])
+    with pytest.raises(ValueError, match="must have shape"):
+        convex.contains(np.zeros(convex.dim + 1))

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.linalg import solve_triangular
 from scipy.optimize import brentq
+from scipy.signal import lfilter
 from scipy.stats import chi2
 
 import reticent
@@ -97,6 +98,17 @@ def buffered(decay: tuple[float, ...], weight: tuple[float, ...], n: int) -> Mat
         rows.append(z + sum((w * s for w, s in zip(weight, state, strict=True)), np.zeros(n)))
         state = [d * s + z for d, s in zip(decay, state, strict=True)]
     return np.array(rows).reshape(n, n)
+
+
+def explicit(noise: Any, n: int) -> tuple[Matrix, Matrix]:
+    """b and c of a Toeplitz filter, by filtering an impulse through the product form, one factor after the other."""
+    impulse = np.zeros(n)
+    impulse[0] = 1
+    b, inverse = impulse, impulse
+    for th, ze in zip(noise.decay, noise.inverse_decay, strict=True):
+        b = lfilter([1, -ze], [1, -th], b)
+        inverse = lfilter([1, -th], [1, -ze], inverse)
+    return b, np.cumsum(inverse)
 
 
 def worst_mu(matrix: Matrix, window: int | None = None) -> float:

@@ -55,3 +55,8 @@ def plan():
         rows=400, rounds=5, columns=3, clip=2.0, selection_scale=1e-6, value_scale=1e-6,
         sketch_scale=1e-6, sketch_size=50, sketch_seed=3,
     )  # fmt: skip
+
+
+@pytest.fixture
+def noisy(plan):
+    return plan.with_(selection_scale=400.0, value_scale=400.0, sketch_scale=100.0)

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import reticent
-from reticent import erm, losses, papers, sets, vertical
-from reticent.privacy import BudgetExceeded
+from reticent import erm, losses, papers, sets
 from reticent.vertical import (
     Coordinator,
     InProcess,
@@ -20,46 +19,15 @@ from reticent.vertical import (
     PartyLost,
     RefusedByParty,
     TauNice,
-    Transport,
     messages,
 )
 from reticent.vertical.plan import natural_clip
 
+from .reference import CUTS, loss_of, reference
+
 BIG = reticent.Budget(1e18, 1e-6)
 FAINT = Noise(selection=1e-6, sketch=1e-6, value=1e-6, label=1e-6)
 CLEAR = {"noise": FAINT, "sketch_size": 400, "columns": 100, "correlation": math.inf, "seed": 0}
-CUTS = (slice(0, 4), slice(4, 8), slice(8, 12))
-
-
-def loss_of(A, y, x):
-    return 0.5 * np.mean((A @ x - y) ** 2)
-
-
-# ---------------------------------------------------------------- without noise: what is computed
-
-
-def reference(A, y, variant, rounds, radius, drawn=None):
-    """The corrected Algorithm 2 in plain NumPy, all gradients exact."""
-    n, d = A.shape
-    K = len(CUTS)
-    x = np.zeros(d)
-    p = 1.0 if drawn is None else len(drawn[0]) / K
-    for t in range(rounds):
-        g = A.T @ np.clip(A @ x - y, -radius - 1, radius + 1) / n
-        size = 2 / (p * t + 2)
-        if variant == "ball":
-            i = int(np.argmax(np.abs(g)))
-            s = np.zeros(d)
-            s[i] = -radius * np.sign(g[i])
-            x = x + size * (s - x)
-            continue
-        for k in range(K) if drawn is None else drawn[t]:
-            block = CUTS[k]
-            i = int(np.argmax(np.abs(g[block])))
-            s = np.zeros(4)
-            s[i] = -radius / K * np.sign(g[block][i])
-            x[block] = x[block] + size * (s - x[block])
-    return x
 
 
 @pytest.mark.parametrize("own", ["clear", "sketched"])
@@ -298,26 +266,6 @@ def test_nobody_pays_where_the_parties_together_promise_too_little(make_transpor
     assert all(party.spent is None for party in transport.parties.values())
 
 
-def test_default_rounds_grow_with_the_records():
-    """More records, more rounds, about as n^(2/3) before sketching and never fewer."""
-    from reticent.vertical.design import Design, Wish
-    from reticent.vertical.messages import Welcome
-
-    rounds = []
-    for n in (1_000, 8_000, 64_000, 512_000):
-        facts = {
-            f"p{k}": Welcome(run=bytes(16), sequence=0, name=f"p{k}", rows=n, columns=100,
-                             feature_bound=1.0, label_bound=1.0, has_labels=True, replace=False,
-                             lattice=True, seeded=False, digest=bytes(32))
-            for k in range(4)
-        }  # fmt: skip
-        wish = Wish(reticent.Budget(1.0, 1e-6), 1.0, "squared", "ball", None, 0, None, 0.2, None,
-                    "clear", "exact", None, 0)  # fmt: skip
-        rounds.append(Design(wish, facts, dict.fromkeys(facts, "own"), 1.0).rounds)
-    slope = np.polyfit(np.log([1, 8, 64]), np.log(rounds[:3]), 1)[0]
-    assert slope == pytest.approx(2 / 3, abs=0.05)
-
-
 # ---------------------------------------------------------------- interruptions
 
 
@@ -476,16 +424,6 @@ def test_bad_input(make_transport, changes, error, words):
     assert all(party.spent is None for party in transport.parties.values())
 
 
-def test_transports():
-    with pytest.raises(TypeError, match="names and ask"):
-        Coordinator(object())
-    with pytest.raises(ValueError, match="at least one"):
-        InProcess({})
-    with pytest.raises(TypeError, match="handle"):
-        InProcess({"a": 3})
-    assert isinstance(InProcess({"a": type("P", (), {"handle": lambda self, r: r})()}), Transport)
-
-
 def test_wrong_names_and_wrong_answers(make_party, make_transport):
     with pytest.raises(ValueError, match="calls itself"):
         Coordinator(InProcess({"south": make_party()})).run(budget=BIG)
@@ -538,29 +476,3 @@ def test_wrong_names_and_wrong_answers(make_party, make_transport):
     for change in (cut, other_run, far_column, short_sketch, *map(guaranteeing, lies)):
         with pytest.raises(MalformedMessage):
             Coordinator(Liar(make_transport(), change)).run(budget=BIG, rounds=4, **CLEAR)
-
-
-# ---------------------------------------------------------------- baselines
-
-
-def test_dfw_is_frank_wolfe_on_the_whole_table(table):
-    A, y = table
-    fit = vertical.distributed_frank_wolfe([A[:, cut] for cut in CUTS], y, radius=0.9, steps=25)
-    assert np.allclose(fit.point, reference(A, y, "ball", 25, 0.9))
-    assert fit.guarantee.epsilon(0.5) == math.inf
-
-
-def test_one_shot_sketch_meets_its_budget_and_fits_where_noise_is_small(table):
-    A, y = table
-    blocks = [A[:, cut] for cut in CUTS]
-    budget = reticent.Budget(1.0, 1e-6)
-    fit = vertical.one_shot_sketch(blocks, y, budget=budget, sketch_size=60, seed=0)
-    assert fit.guarantee.meets(budget)
-    assert fit.guarantee.gdp == pytest.approx(budget.mu, rel=1e-6)
-    assert np.abs(fit.point).sum() <= 1 + 1e-9
-    assert fit.trace.settings["uplink bytes"] == 8 * 60 * 13
-    loud = reticent.Budget(1e8, 1e-6)
-    fit = vertical.one_shot_sketch(blocks, y, budget=loud, sketch_size=400, seed=0)
-    assert loss_of(A, y, fit.point) < 1e-4
-    with reticent.Ledger(reticent.Budget(0.5, 1e-6)), pytest.raises(BudgetExceeded):
-        vertical.one_shot_sketch(blocks, y, budget=budget)

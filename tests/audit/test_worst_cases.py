@@ -15,8 +15,9 @@ import pytest
 
 import reticent
 from reticent import audit, losses, online, sets, sums
-from reticent.audit import bets, matrices, pairs_online, pairs_sums, registry, summary
+from reticent.audit import bets, pairs_online, pairs_sums, registry, summary
 from reticent.noise import Source
+from reticent.sums import matrices
 
 RUNS = 30_000
 

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from reticent import bandit, sets
-from reticent.audit import matrices
 from reticent.audit.pairs_sums import BOTH, again
 from reticent.audit.registry import Pair, register
 from reticent.audit.statistics import Fisher, GaussianRatio, Statistic
 from reticent.checks import FloatArray
 from reticent.privacy import Budget
+from reticent.sums import matrices
 
 World = tuple[float | None, int]
 """The value of the first play (None: the null record), and after how many plays it is told."""

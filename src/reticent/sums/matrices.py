@@ -6,6 +6,9 @@ by its contribution; with covariance ``C = M M'`` the exact mu is the square roo
 (docs/algorithms/running-totals.md). For Laplace and Gamma draws, any shift x of the draws with ``M x = a`` hides the
 record at the cost ``sum |x_i| / scale_i``, and the smallest cost is a linear programme.
 
+A mechanism of a user's own states its guarantee itself. :func:`refuse_false` compares it with the budget and with this
+matrix before anything is charged.
+
 With a window, only totals up to ``tau + window - 1`` are covered by the guarantee, but the noise of all earlier ones is
 correlated with theirs and counts.
 """
@@ -21,10 +24,13 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import linprog
 
 from reticent.checks import FloatArray
-from reticent.sums import Mechanism
+from reticent.privacy import Guarantee
+from reticent.sums.mechanism import Mechanism
 
 _LARGE = 2.0**18
 """Factor by which unit draws exceed real ones, so that rounding to the lattice is negligible."""
+_FEW = 512
+"""Largest number of totals of a user's mechanism that are examined before it is started."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +77,15 @@ def _lower(scaled: FloatArray) -> FloatArray:
 
 
 def worst_gaussian(found: Mix, window: int | None) -> tuple[float, int]:
-    """The largest exact mu for sensitivity 1, and the record that attains it."""
+    """The largest exact mu for sensitivity 1, and the record that attains it.
+
+    It is infinite if a combination of totals has no noise: the last record in it is then seen exactly.
+    """
     n = len(found.matrix)
     lower = _lower(found.scaled)
+    bare = np.flatnonzero(np.diag(lower) == 0.0) if lower.shape == (n, n) else np.arange(n)
+    if bare.size:
+        return math.inf, int(bare[0])
     # The innovations of the first totals do not change when more totals are seen.
     innovations = solve_triangular(lower, np.tril(np.ones((n, n))), lower=True)
     squares = np.cumsum(innovations**2, axis=0)
@@ -113,3 +125,50 @@ def worst_price(found: Mix, window: int | None) -> tuple[float, int]:
         if price > worst * (1.0 + 1e-9):
             worst, at = price, tau
     return worst, at
+
+
+def reach(mechanism: Mechanism) -> float:
+    """How far one record moves a total: by an independent rule, unless the description states its own."""
+    moved = mechanism.sensitivity
+    if moved is None:
+        moved = mechanism.norm * (1.0 if mechanism.budget.neighbours == "zero-out" else 2.0)
+    # a vector of norm 1 has a 1-norm of up to sqrt(dim)
+    return moved * math.sqrt(mechanism.dim) if mechanism.noise == "laplace" else moved
+
+
+def refuse_false(mechanism: Mechanism, claim: Guarantee) -> None:
+    """Refuse the guarantee of a user's mechanism if it exceeds the budget, or is false for the first totals.
+
+    The first totals may cost less than all of them, so a false guarantee can pass. Pure noise and persons are not
+    compared with linear algebra.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The mechanism.
+    claim : Guarantee
+        Its guarantee.
+    """
+    if not isinstance(claim, Guarantee):
+        raise TypeError(f"_promise of {mechanism.kind} must return a Guarantee, got {claim!r}")
+    if mechanism.calibration.is_exact and not claim.meets(mechanism.budget):
+        raise ValueError(
+            f"the guarantee of {mechanism.kind} is {claim}, which does not meet its budget ({mechanism.budget}); "
+            "make the noise in _scale larger, or build the guarantee in _promise with sums.scales"
+        )
+    if mechanism.noise != "gaussian" or mechanism.participation is not None or claim.gdp is None:
+        return
+    lengths = [mechanism.stretch]
+    if mechanism.has_epochs and mechanism.stretch is not None:
+        lengths.append(2 * mechanism.stretch)  # the noise of a later epoch may have another scale
+    for length in lengths:
+        looked = min(_FEW, length or _FEW)
+        found = mix(mechanism, looked, length)
+        value = reach(mechanism) * worst_gaussian(found, mechanism.budget.window)[0]
+        # rounding to the lattice is a few millionths of a claim at most
+        if not value <= claim.gdp * (1.0 + 1e-5):
+            raise ValueError(
+                f"the guarantee of {mechanism.kind} is false: it claims {claim.gdp:.6g}-GDP, but one record moves the "
+                f"first {looked} totals by {value:.6g} standard deviations of their noise; correct _scale and "
+                "_promise, in particular the number of noisy quantities that a record affects, or mix"
+            )

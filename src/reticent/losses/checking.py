@@ -10,6 +10,7 @@ that include the extremes that occur in your application.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from reticent.losses import kernels
 from reticent.losses.base import FloatArray, Loss
 from reticent.losses.glm import GeneralizedLinear
 from reticent.losses.records import features
+from reticent.sets import L2Ball
 from reticent.sets.contract import ContractError
 
 
@@ -155,6 +157,36 @@ def _decisions(rng: np.random.Generator, set: Any, dim: int, radius: float) -> I
             other = np.asarray(set.linear_minimizer(rng.standard_normal(dim))).ravel()
             share = rng.random() if rng.random() < 0.5 else 1.0
             yield share * corner + (1.0 - share) * other
+
+
+def need_true_bounds(loss: Loss, set: Any, user: str) -> None:
+    """Refuse a user's loss of a linear predictor whose bounds fail their test.
+
+    The library's own losses are tested with the library.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss.
+    set : set
+        Set of the decisions.
+    user : str
+        What relies on the bounds.
+    """
+    if isinstance(loss, GeneralizedLinear) and not checks.is_built_in(loss):
+        report = _in_one_dimension(loss, min(float(set.norm_bound), 1e3))
+        if not report.passed:
+            raise ValueError(
+                f"{user} cannot use {loss!r}, because its guarantee depends on bounds that the loss exceeds:\n"
+                f"{report}\nCorrect the loss until losses.check(loss) passes, or use a method that clips gradients "
+                "instead, such as erm.gradient_descent or online.FollowTheRegularizedLeader"
+            )
+
+
+@functools.lru_cache(maxsize=64)
+def _in_one_dimension(loss: GeneralizedLinear, reach: float) -> CheckReport:
+    """One coordinate is enough, because the loss is a function of a single predictor."""
+    return check(loss, set=L2Ball(1, reach), raise_on_failure=False)
 
 
 class _Trial:

@@ -13,7 +13,7 @@ TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "src" / "reticent"
 ELSEWHERE = {"benchmarks", "docs", "errata", "museum"}  # their tests are about other folders
 SUBJECTS = {
-    "": {"contributions", "layout", "reference"},
+    "": {"contributions", "layout", "names", "reference"},
     "audit": {"planted", "power"},
     "bandit": {"attack", "errata", "interrupts", "persons", "privacy", "state"},
     "cli": {"commands", "persons", "session"},
@@ -32,7 +32,7 @@ SUBJECTS = {
     },
     "sets": {"oracles"},
     "state": {"ratchet"},
-    "sums": {"ages", "interrupts", "persons", "state"},
+    "sums": {"ages", "interrupts", "own_mechanism", "persons", "state"},
     "tables": {"persons"},
     "vertical": {"attack"},
     "vertical/flare": {"deployment"},

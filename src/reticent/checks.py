@@ -20,6 +20,11 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 
 
+def is_built_in(part: Any) -> bool:
+    """Whether an object's class is the library's own: its claims are tested with the library and not at run time."""
+    return type(part).__module__.partition(".")[0] == "reticent"
+
+
 def number(value: Any, name: str, *, low: float = -math.inf, high: float = math.inf,
            open_low: bool = False, open_high: bool = False) -> float:  # fmt: skip
     """Check that a value is a finite real number within bounds, and return it as a float.

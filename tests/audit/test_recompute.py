@@ -9,10 +9,10 @@ import pytest
 
 import reticent
 from reticent import audit, losses, online, sets, sums
-from reticent.audit import matrices, recompute
+from reticent.audit import recompute
 from reticent.noise import exponential_mechanism, report_noisy_max
 from reticent.privacy import BoundedRange, Gaussian, Guarantee, Laplace, Pure, Release, compose
-from reticent.sums import scales
+from reticent.sums import matrices, scales
 
 GAUSSIAN = reticent.Budget(1.0, 1e-6)
 PURE = reticent.Budget(1.0)
@@ -161,9 +161,27 @@ class OneNodeTooFew(sums.TreeMechanism):
         return scales.guarantee_of_nodes(self, "tree", self.scale(), self.horizon.bit_length() - 1)
 
 
+class OneDraw(sums.IndependentMechanism):
+    """The noise of all totals is the same draw, so that their differences are contributions without noise."""
+
+    def mix(self, steps, memory, fresh, t, rows):
+        fresh[:] = fresh[0]
+        return fresh
+
+
+def test_totals_that_share_their_noise_are_found_out(monkeypatch):
+    """It ended in an error about a singular matrix."""
+    monkeypatch.setattr(matrices, "refuse_false", lambda *_: None)
+    found = audit.guarantee(sums.RunningTotal(OneDraw(1, 8, budget=GAUSSIAN)))
+    assert not found.holds
+    assert math.isinf(found.rows[0].recomputed)
+    assert math.isinf(found.epsilon)
+
+
 @pytest.mark.parametrize("lie", [HalfTheNoise, OneNodeTooFew])
 @pytest.mark.parametrize("noise", ["gaussian", "gamma"])
-def test_a_false_promise_is_found_out(lie, noise):
+def test_a_false_promise_is_found_out(lie, noise, monkeypatch):
+    monkeypatch.setattr(matrices, "refuse_false", lambda *_: None)  # which refuses to start some
     budget = GAUSSIAN if noise == "gaussian" else PURE
     told = lie(1, 8, budget=budget, noise=noise, estimator="plain")
     found = audit.guarantee(sums.RunningTotal(told))

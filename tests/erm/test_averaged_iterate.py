@@ -157,7 +157,7 @@ def test_without_noise_it_learns():
         ({"inner": "newton"}, "inner must be one of"),
         ({"regularizer": 0.0}, "strongly convex"),
         ({"loss": losses.Hinge(), "inner": "gradient"}, "smooth loss"),
-        ({"set": sets.NuclearBall((2, 2))}, "compiled projection"),
+        ({"set": sets.NuclearBall((2, 2))}, "exact up to rounding"),
         ({"loss": losses.CustomLoss(lambda x, a, y: 0.0, lambda x, a, y: x, lipschitz=1.0)},
          "generalised linear"),
     ],

@@ -83,6 +83,29 @@ def test_a_loss_without_branches_of_its_own_is_caught():
         losses.check(HalfKnown())
 
 
+def test_a_loss_that_looks_at_other_records_is_caught():
+    class Centred(losses.Huber):
+        def prepare(self, A, y=None):
+            return super().prepare(A - np.mean(A, axis=0), y)
+
+    with pytest.raises(sets.ContractError, match="depending on the other records"):
+        losses.check(Centred())
+
+
+def test_a_loss_whose_methods_are_not_its_compiled_phi_is_caught():
+    """Learners and solvers call neither value nor gradient of a loss that names a kernel."""
+
+    class Halved(losses.Huber):
+        def gradient(self, x, a, y=None):
+            return 0.5 * super().gradient(x, a, y)
+
+        def value(self, x, a, y=None):
+            return 0.5 * super().value(x, a, y)
+
+    with pytest.raises(sets.ContractError, match="differs from the compiled phi"):
+        losses.check(Halved())
+
+
 def test_a_loss_that_scribbles_on_its_arguments_is_caught():
     def scribble(x, a, y):
         g = gradient(x, a, y)

@@ -8,6 +8,7 @@ import pytest
 import reticent
 from reticent import losses, online, sets, sums
 from reticent.online.rules import ProjectedLeader
+from reticent.sets.kernels import BOX
 
 from .cases import BUDGET, DIM, records
 
@@ -80,6 +81,59 @@ def test_a_total_that_is_ready_made():
     ):
         with pytest.raises(ValueError, match="the total has"):
             online.Learner(ball, Lazy(), loss, budget=BUDGET, horizon=50, total=wrong)
+
+
+def test_a_total_that_a_function_makes_must_fit_too():
+    """The function of the learner's arguments could ignore the budget, and the learner spent ten times as much."""
+    ball, loss = sets.L2Ball(DIM), losses.Logistic()
+
+    def richer(dim, horizon, *, budget, **more):
+        return sums.Tree(dim, horizon, budget=budget.with_(epsilon=10.0), **more)
+
+    with pytest.raises(ValueError, match="the total has budget epsilon = 10"):
+        online.Learner(ball, Lazy(), loss, budget=BUDGET, horizon=50, total=richer)
+    online.Learner(ball, Lazy(), loss, budget=BUDGET, horizon=50, total=sums.Tree)
+
+
+class StandsStill(ProjectedLeader):
+    def step(self, moment):
+        return np.full(DIM, 0.125)
+
+
+class Anchored(ProjectedLeader):
+    def anchor_weight(self, t):
+        return 1e12
+
+
+@pytest.mark.parametrize(("rule", "point"), [(StandsStill, 0.125), (Anchored, 0.0)])
+def test_an_overridden_step_is_taken_although_its_base_class_is_compiled(rule, point):
+    """The compiled loop of the base class ran instead."""
+    learner = online.Learner(
+        sets.L2Ball(DIM), rule(0.0, 1.0), losses.Logistic(), budget=BUDGET, horizon=50
+    )
+    learner.run(*records(20))
+    np.testing.assert_allclose(learner.decision, point, atol=1e-6)
+
+
+def test_iterates_refuse_a_loss_or_set_that_is_not_what_it_claims():
+    class Bent(losses.Logistic):
+        def _bend_bound(self, reach):
+            return 0.01
+
+    class Outside(sets.LinfBall):
+        kernel = BOX, np.array([1.0] * DIM + [-1.0] * DIM)  # the bounds in the wrong order
+
+    true = {"set": sets.LinfBall(DIM), "loss": losses.Logistic(ridge=0.1)}
+    for false in ({"loss": Bent(ridge=0.1)}, {"set": Outside(DIM)}):
+        with (
+            reticent.Ledger(BUDGET) as ledger,
+            pytest.raises(ValueError, match="PerturbedIterates cannot use"),
+        ):
+            online.PerturbedIterates(**true | false, budget=BUDGET, horizon=9)
+        assert ledger.entries == ()
+    mixed = sets.Product([sets.L2Ball(2), Outside(DIM)])
+    with pytest.raises(ValueError, match="'compiled kernel' failed"):
+        online.PerturbedIterates(mixed, true["loss"], budget=BUDGET, horizon=9)
 
 
 def test_a_rule_that_returns_nonsense_is_caught():

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reticent import sets
+from reticent.sets import kernels
 
 sizes = st.floats(1e-3, 1e3)
 dims = st.integers(1, 7)
@@ -275,6 +276,14 @@ class WrongKernel(sets.L2Ball):
         return 1, np.array([2.0 * self.radius])
 
 
+class NotANumber(sets.L2Ball):
+    """Its kind has no branch, as in a compiled set without a linear minimiser."""
+
+    @property
+    def kernel(self):
+        return kernels.PRODUCT + 1, np.array([self.radius])
+
+
 class Mutates(sets.Box):
     def linear_minimizer(self, g):
         g[:] = 0.0
@@ -296,6 +305,7 @@ class Mutates(sets.Box):
         (NarrowHull(4), "affine hull", "from the affine hull"),
         (StraySample(3), "samples are inside", "refuses"),
         (WrongKernel(3), "compiled kernel", "compiled"),
+        (NotANumber(3, 1e6), "compiled kernel", "nan"),
         (Mutates([0, 0], [1, 1]), "linear minimiser", "changed its argument"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, sets.ConvexSet) else "",

@@ -65,6 +65,13 @@ def test_what_others_can_read_is_warned_about(tmp_path, name):
             files.load(path)
 
 
+def test_an_object_is_not_its_state(tmp_path):
+    total = sums.Independent(2, budget=reticent.Budget(1.0, 1e-6))
+    with pytest.raises(TypeError, match=r"Independent; pass its state\(\)"):
+        reticent.save_state(total, tmp_path / "total")
+    assert not list(tmp_path.iterdir())
+
+
 def test_damaged_and_foreign_files_are_refused(tmp_path):
     path = tmp_path / "total.state"
     files.save(a_total().state(), path)

@@ -150,8 +150,12 @@ class Report:
 
     def __str__(self) -> str:
         count = len(self.lines)
-        refuted = f"{len(self.refuted)} of {count} claims refuted"
-        verdict = "all claims hold" if self.holds else refuted
+        weak = sum(line.verdict == "no power" for line in self.lines)
+        verdict = "all claims hold"
+        if not self.holds:
+            verdict = f"{len(self.refuted)} of {count} claims refuted"
+        elif weak:
+            verdict = f"no claim refuted, but {weak} of {count} attacks had no power"
         return (
             f"{self.table()}\n\n{count} attacks in {self.seconds:.0f} s: {verdict}; "
             f"a false alarm anywhere has probability at most {self.false_alarm:g}"

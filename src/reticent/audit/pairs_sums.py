@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 
 from reticent import sums
-from reticent.audit import matrices
 from reticent.audit.registry import Pair, register
 from reticent.audit.statistics import Classifier, Fisher, GaussianRatio, SphericalRatio, Statistic
 from reticent.checks import FloatArray
 from reticent.privacy import Budget
 from reticent.state.lease import Lease
+from reticent.sums import matrices
 
 _OVERLONG = 3.0
 _GAMMA_DIM = 2

@@ -1,7 +1,7 @@
 """Recompute a guarantee independently of the code that made it.
 
 Totals: the noise as an explicit matrix, and linear algebra (Gaussian noise) or a linear programme (pure noise), see
-:mod:`reticent.audit.matrices`. Curves: numeric integration of the hockey-stick divergence, the exact sum over a
+:mod:`reticent.sums.matrices`. Curves: numeric integration of the hockey-stick divergence, the exact sum over a
 composition of two-point pairs, and the privacy loss distributions of Google's dp-accounting if that is installed.
 
 Some methods give the exact value, some a bound on one side. A claim fails only if it is below what some pair of
@@ -21,7 +21,6 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.special import gammaln, xlogy
 
-from reticent.audit import matrices
 from reticent.checks import integer, number
 from reticent.online import PerturbedIterates
 from reticent.privacy import (
@@ -36,7 +35,7 @@ from reticent.privacy import (
     SubsampledGaussian,
     Worst,
 )
-from reticent.sums import RunningTotal
+from reticent.sums import RunningTotal, matrices
 
 _LINEAR_ALGEBRA = 512
 _PROGRAMMES = 24
@@ -206,7 +205,7 @@ def _of_gaussian_total(
     total: RunningTotal, found: matrices.Mix, looked: int, kind: str, delta: float
 ) -> Iterator[Recomputed]:
     name = total.mechanism.kind
-    value = _reach(total) * matrices.worst_gaussian(found, total.budget.window)[0]
+    value = matrices.reach(total.mechanism) * matrices.worst_gaussian(found, total.budget.window)[0]
     method = f"linear algebra over {looked} totals"
     claimed = total.guarantee.gdp
     assert claimed is not None
@@ -224,22 +223,13 @@ def _of_gaussian_total(
 
 
 def _of_pure_total(total: RunningTotal, found: matrices.Mix, looked: int) -> Recomputed:
-    value = _reach(total) * matrices.worst_price(found, total.budget.window)[0]
+    value = matrices.reach(total.mechanism) * matrices.worst_price(found, total.budget.window)[0]
     pure = total.guarantee.pure
     assert pure is not None
     method = f"linear programmes over {looked} totals"
     return Recomputed(
         f"epsilon of {total.mechanism.kind} at delta = 0", pure, value, method, "bound"
     )
-
-
-def _reach(total: RunningTotal) -> float:
-    """How far one record moves a total: by an independent rule, unless the description states its own."""
-    reach = total.mechanism.sensitivity
-    if reach is None:
-        reach = total.norm * (1.0 if total.budget.neighbours == "zero-out" else 2.0)
-    # a vector of norm 1 has a 1-norm of up to sqrt(dim)
-    return reach * math.sqrt(total.dim) if total.noise == "laplace" else reach
 
 
 def _of_iterates(learner: PerturbedIterates) -> Iterator[Recomputed | str]:
@@ -334,8 +324,8 @@ def _of_one(
 
 def integrated_gaussian(mu: float, delta: float) -> float:
     """Epsilon at delta of mu-GDP, by integrating the difference of two normal densities."""
-    if mu == 0.0:
-        return 0.0
+    if mu == 0.0 or math.isinf(mu):
+        return mu
 
     def excess(epsilon: float) -> float:
         start = epsilon / mu + 0.5 * mu

@@ -27,10 +27,12 @@ from reticent.erm.reading import bounded, need_linear_model
 from reticent.erm.rounded_sums import UNIT
 from reticent.erm.solver import Run, SolverPlan, solve
 from reticent.losses.base import dense_rows
+from reticent.losses.checking import need_true_bounds
 from reticent.losses.kernels import dphi, implicit_scalar
 from reticent.noise.door import bounded_row, dot_and_copy
 from reticent.privacy import prescribed
 from reticent.sets import WholeSpace
+from reticent.sets.contract import need_exact_projection
 from reticent.sets.kernels import project_inplace
 from reticent.trace import Callback
 
@@ -186,11 +188,8 @@ def _plan(problem: OfflineProblem, set: Any, average: str, inner: str, regulariz
     checks.choice(inner, "inner", INNERS)
     need_linear_model(problem, NAME)
     problem = bounded(problem, set, NAME, projects=False)
-    if problem.set.kernel is None:
-        raise ValueError(
-            f"{NAME} needs a set with a compiled projection (a ball, a box, a simplex, a product of these, or the "
-            f"whole space), got {problem.set!r}; use erm.gradient_descent"
-        )
+    need_exact_projection(problem.set, NAME, "erm.gradient_descent")
+    need_true_bounds(problem.loss, problem.set, NAME)
     if sp.issparse(problem.A) and problem.count * problem.dim > _DENSE:
         raise ValueError(
             f"{NAME} works on dense rows, and {problem.count} x {problem.dim} sparse records are too large for that; "

@@ -30,6 +30,7 @@ from reticent.erm.reading import bounded, need_linear_model
 from reticent.erm.rounded_sums import UNIT
 from reticent.erm.solver import Run, SolverPlan, solve
 from reticent.losses import kernels
+from reticent.losses.checking import need_true_bounds
 from reticent.noise import Source, select
 from reticent.privacy import BoundedRange, Curve, Gaussian, Guarantee, Release, prescribed
 from reticent.privacy import calibration as calibrations
@@ -151,6 +152,7 @@ def _plan(problem: OfflineProblem, set: Any, version: str, sampler: str, net: An
     problem = bounded(problem.in_own_memory(), set, NAME, projects=False)
     if not math.isfinite(problem.set.diameter):
         raise ValueError(f"{NAME} needs a bounded set, got {problem.set!r}; use sets.Box or L2Ball")
+    need_true_bounds(problem.loss, problem.set, NAME)
     points = _net(problem, net, sampler)
     sampler = ("exact" if points is None else "net") if sampler == "auto" else sampler
     if sampler == "exact":

@@ -21,8 +21,10 @@ from reticent.checks import FloatArray
 from reticent.erm.passes import surveyed
 from reticent.erm.problem import IGNORANCE, Groups, OfflineProblem, default_radius, label_range
 from reticent.losses import ClipCounts, GeneralizedLinear, Loss, records
+from reticent.losses.checking import need_true_bounds
 from reticent.privacy import Budget, prescribed
 from reticent.sets import L2Ball, WholeSpace
+from reticent.sets.contract import need_exact_projection
 from reticent.solve.blocks import (
     UNLIMITED,
     AsGiven,
@@ -315,7 +317,10 @@ def bounded(
 def need_linear_model(problem: OfflineProblem, solver: str) -> None:
     """Refuse a loss that is not a generalised linear one."""
     if not problem.is_linear_model:
-        raise TypeError(f"{solver} needs a generalised linear loss, got {problem.loss!r}")
+        raise TypeError(
+            f"{solver} needs a generalised linear loss, got {problem.loss!r}; use erm.gradient_descent, "
+            "erm.frank_wolfe or an online learner, which take any loss with a Lipschitz constant"
+        )
 
 
 def need_smooth(problem: OfflineProblem, solver: str) -> None:
@@ -325,12 +330,8 @@ def need_smooth(problem: OfflineProblem, solver: str) -> None:
             f"{solver} needs a smooth generalised linear loss, got {problem.loss!r}; use "
             "losses.SmoothHinge or losses.Huber in place of one with kinks, or erm.gradient_descent"
         )
-    if problem.set.kernel is None:
-        raise ValueError(
-            f"{solver} needs a set whose projection is exact up to rounding (a ball, a box, a "
-            f"simplex, a product of these, or the whole space), got {problem.set!r}; use "
-            "erm.gradient_descent or erm.frank_wolfe"
-        )
+    need_exact_projection(problem.set, solver, "erm.gradient_descent or erm.frank_wolfe")
+    need_true_bounds(problem.loss, problem.set, solver)
 
 
 def check_weighted(problem: OfflineProblem) -> None:

@@ -21,7 +21,7 @@ from reticent.erm.problem import OfflineProblem
 from reticent.erm.reading import read
 from reticent.noise import Source
 from reticent.noise.release import noisy
-from reticent.privacy import Guarantee, Release, charge
+from reticent.privacy import Gaussian, Guarantee, Pure, Release, charge
 from reticent.solve.blocks import InMemory, Records, confirm
 from reticent.state import current_run
 from reticent.trace import Callback, Recorder
@@ -61,6 +61,46 @@ class Rehearsed(Exception):
         self.plan = plan
 
 
+class Allowance:
+    """The noisy vectors that a plan's releases pay for: how many, and the least scale of their noise.
+
+    It is known if every release is a vector with Gaussian or Gamma noise, as `OfflineProblem.release` makes them.
+    Otherwise every draw is allowed.
+
+    Parameters
+    ----------
+    releases : iterable of Release
+        What the plan releases.
+    """
+
+    def __init__(self, releases: Iterable[Release]) -> None:
+        self._left: list[list[float]] | None = []
+        for release in releases:
+            curve = release.curve
+            level = curve.mu if isinstance(curve, Gaussian) else curve.pure
+            # the subclasses of Pure are other releases than vectors
+            if type(curve) not in (Gaussian, Pure) or release.sensitivity is None or not level:
+                self._left = None
+                return
+            self._left.append([release.sensitivity / level, release.count])
+        self._left.sort(reverse=True)  # so that little noise remains for the draws that need it
+
+    def take(self, scale: float) -> None:
+        """Use one draw of this scale; raises if no release pays for it."""
+        if self._left is None:
+            return
+        for entry in self._left:
+            if entry[1] > 0 and scale >= entry[0] * (1.0 - 1e-9):
+                entry[1] -= 1
+                return
+        stated = "; ".join(f"{count:g} left of scale {least:.6g}" for least, count in self._left)
+        raise RuntimeError(
+            f"a step asks for noise of scale {scale:.6g}, for which the plan's releases do not pay ({stated}); state "
+            "every draw in releases=, with its scale, and with count= the number of draws. The budget was charged; "
+            "this draw was not made"
+        )
+
+
 @dataclass
 class Run:
     """A charged plan while it runs.
@@ -77,17 +117,21 @@ class Run:
         What a stopped run needs to continue; ``"point"`` is the point noted last.
     released : dict
         What was released in addition to the point.
+    allowance : Allowance
+        The noisy vectors that the releases pay for.
     """
 
     problem: OfflineProblem
     source: Source
     recorder: Recorder
     arrays: dict[str, np.ndarray]
+    allowance: Allowance
     released: dict[str, Any] = field(default_factory=dict)
 
     def noisy(self, vector: FloatArray, scale: float) -> FloatArray:
         """The vector with noise of the kind that the budget allows."""
         problem = self.problem
+        self.allowance.take(scale)
         return noisy(vector, scale, self.source, noise=problem.noise, precision=problem.precision)
 
     def note(self, step: int, point: FloatArray, *numbers: Mapping[str, float]) -> bool:
@@ -156,6 +200,7 @@ class SolverPlan:
     def __post_init__(self) -> None:
         if self.is_paid and self.guarantee is None:
             raise ValueError("is_paid=True needs guarantee=; leave is_paid out")
+        object.__setattr__(self, "releases", tuple(self.releases))
 
     def guarantee_for(self, source: Source, calibration: str) -> Guarantee:
         """The guarantee of a run with this source of noise."""
@@ -238,6 +283,11 @@ def solve(
         loss, set, X, y, budget, noise_precision=noise_precision, calibration=calibration, **reading
     )
     plan = planned(problem)
+    if not plan.releases and plan.guarantee is None:
+        raise ValueError(
+            f"the plan of {solver} states no releases, so its guarantee would be epsilon = 0; list in releases= "
+            "everything that its steps release"
+        )
     # Errors in the callback or in the run to continue are found here, before anything is spent.
     if resume is not None and plan.identity is None:
         raise ValueError(f"a run of {solver} cannot be continued; leave resume out")
@@ -260,11 +310,20 @@ def solve(
     arrays = plan.arrays
     if pause is not None:
         source, arrays = pause.source, pause.arrays
-    run = Run(plan.problem, source, recorder, {name: a.copy() for name, a in arrays.items()})
+    allowance = Allowance(
+        plan.releases
+    )  # also for a second stage, which is part of what was charged
+    run = Run(
+        plan.problem, source, recorder, {name: a.copy() for name, a in arrays.items()}, allowance
+    )
     if plan.then is not None:
         plan = plan.then(run)
         run = Run(
-            plan.problem, source, plan.recorder(solver, callback, progress), dict(plan.arrays)
+            plan.problem,
+            source,
+            plan.recorder(solver, callback, progress),
+            dict(plan.arrays),
+            allowance,
         )
     step = _take_steps(plan, run, pause)
     point = plan.finish(run)

@@ -10,6 +10,7 @@ that include the extremes that occur in your application.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,7 +22,9 @@ from reticent import checks
 from reticent.losses import kernels
 from reticent.losses.base import FloatArray, Loss
 from reticent.losses.glm import GeneralizedLinear
+from reticent.losses.quadratic import Quadratic
 from reticent.losses.records import features
+from reticent.sets import L2Ball
 from reticent.sets.contract import CheckedPart, CheckReport, ContractError
 
 
@@ -133,6 +136,7 @@ def check(
     trial.many(next(decisions), A[: min(len(A), 50)], None if y is None else y[: min(len(A), 50)])
     if isinstance(loss, GeneralizedLinear) and loss.kernel is not None:
         trial.branches(rng, y[: min(len(A), 50)])
+        trial.alone(3.0 * A[: min(len(A), 10)], y[: min(len(A), 10)])
     report = trial.report()
     if raise_on_failure and not report.passed:
         raise ContractError(
@@ -153,6 +157,36 @@ def _decisions(rng: np.random.Generator, set: Any, dim: int, radius: float) -> I
             other = np.asarray(set.linear_minimizer(rng.standard_normal(dim))).ravel()
             share = rng.random() if rng.random() < 0.5 else 1.0
             yield share * corner + (1.0 - share) * other
+
+
+def need_true_bounds(loss: Loss, set: Any, user: str) -> None:
+    """Refuse a user's loss of a linear predictor whose bounds fail their test.
+
+    The library's own losses are tested with the library.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss.
+    set : set
+        Set of the decisions.
+    user : str
+        What relies on the bounds.
+    """
+    if isinstance(loss, GeneralizedLinear) and not checks.is_built_in(loss):
+        report = _in_one_dimension(loss, min(float(set.norm_bound), 1e3))
+        if not report.passed:
+            raise ValueError(
+                f"{user} cannot use {loss!r}, because its guarantee depends on bounds that the loss exceeds:\n"
+                f"{report}\nCorrect the loss until losses.check(loss) passes, or use a method that clips gradients "
+                "instead, such as erm.gradient_descent or online.FollowTheRegularizedLeader"
+            )
+
+
+@functools.lru_cache(maxsize=64)
+def _in_one_dimension(loss: GeneralizedLinear, reach: float) -> LossCheckReport:
+    """One coordinate is enough, because the loss is a function of a single predictor."""
+    return check(loss, set=L2Ball(1, reach), raise_on_failure=False)
 
 
 class _LossTrial:
@@ -309,6 +343,35 @@ class _LossTrial:
         if linear:
             text = f"phi is linear: losses/kernels.py has no branch for kind {kind}"
             self.fail("branches", math.inf, text)
+
+    def alone(self, A: Any, y: Any) -> None:
+        """Whether a record is prepared without looking at others, and value and gradient are those of the kernels."""
+        loss = self.loss
+        assert isinstance(loss, GeneralizedLinear)
+        rows, labels, _ = loss.prepare(A, y)
+        for i, (row, label) in enumerate(zip(rows, labels, strict=True)):
+            mine, its, _ = loss.prepare(A[i : i + 1], y[i : i + 1])
+            if not (np.allclose(mine[0], row, rtol=1e-12, atol=0.0) and its[0] == label):
+                text = (
+                    "prepare changes a record depending on the other records, so that one record may move the "
+                    "contributions of all; use public constants, such as a mean that is known beforehand"
+                )
+                self.fail("prepare", math.inf, text)
+        if isinstance(loss, Quadratic):
+            return  # its kernel gets another label
+        kind, params = loss.kernel
+        x = np.full(rows.shape[1], 0.3 / math.sqrt(rows.shape[1]))
+        for row, label in zip(rows, labels, strict=True):
+            z, part = float(row @ x), 0.5 * loss.ridge * float(x @ x)
+            value = kernels.phi(kind)(params, z, label) + part
+            slope = kernels.dphi(kind)(params, z, label) * row + loss.ridge * x
+            close = np.allclose(loss.gradient(x, row, label), slope, rtol=1e-9, atol=1e-12)
+            if not (close and math.isclose(loss.value(x, row, label), value, rel_tol=1e-9)):
+                text = (
+                    f"value or gradient differs from the compiled phi of kind {kind}, which learners and solvers use "
+                    "in their place; use CustomLoss, or give the loss a kind of its own"
+                )
+                self.fail("compiled", math.inf, text)
 
     def report(self) -> LossCheckReport:
         return LossCheckReport(

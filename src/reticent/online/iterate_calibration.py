@@ -117,17 +117,6 @@ def calibrate(
     return Constants(inner, bound, slope, weight, reach, plan)
 
 
-def needs_exact_projection(set: ConvexSet) -> None:
-    """Refuse a projection with an unknown error, which could move two neighbouring streams apart."""
-    if set.kernel is None:
-        raise ValueError(
-            f"PerturbedIterates needs a set whose projection is exact up to rounding (a ball, a box, a "
-            f"simplex, a product of these, or the whole space), got {set!r}: how far one record moves "
-            "the iterates depends on it; use FollowTheRegularizedLeader or FollowTheApproximateLeader, "
-            "whose guarantee does not"
-        )
-
-
 # Places of some of the bounds in the knobs, for states that were written without bounds.
 _PLACES = {"ridge": k.RIDGE, "added": k.ADDED, "slope": k.SLOPE, "smoothness": k.SMOOTHNESS}
 # Another machine's exponential may differ in its last digits, by less than what is added to `moved` for

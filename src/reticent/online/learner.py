@@ -269,7 +269,7 @@ class Learner(TotalLearner):
         self._memory[k.DECISION] = self.rule.start()
         self._x = self._memory[k.DECISION]
         kernel = self._kernel_of_set()
-        self._compiled = kernel is not None and self.rule.kernel is not None
+        self._compiled = kernel is not None and self.rule.is_compiled()
         set_kind, params = kernel if self._compiled else (-1, ())
         self._kinds: Any = (self.rule.kernel, set_kind)
         self._knobs = np.zeros(k.KNOBS + len(params))

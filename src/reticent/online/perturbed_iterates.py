@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from reticent import checks
 from reticent.losses import GeneralizedLinear, Loss
+from reticent.losses.checking import need_true_bounds
 from reticent.noise.source import Source
 from reticent.online import iterate_calibration, records, schedules
 from reticent.online import iterate_kernels as k
@@ -29,6 +30,7 @@ from reticent.online.totals import warn_of
 from reticent.privacy import Budget, Guarantee, Participation, charge
 from reticent.privacy.participation import check_participation
 from reticent.sets import ConvexSet
+from reticent.sets.contract import need_exact_projection
 from reticent.state.lease import Lease, claim
 from reticent.state.persons import Persons
 from reticent.trace.play import pages_of
@@ -128,7 +130,10 @@ class PerturbedIterates(OnlineLearner):
                 "FollowTheRegularizedLeader, or a budget without fade"
             )
         needs_projection(set)
-        iterate_calibration.needs_exact_projection(set)
+        instead = (
+            "FollowTheRegularizedLeader or FollowTheApproximateLeader, whose guarantee does not"
+        )
+        need_exact_projection(set, "PerturbedIterates", instead)
         self.horizon = check_horizon(horizon, schedules.LONGEST)
         self.inner = ImplicitGradient() if inner is None else inner
         self.noise_precision = checks.choice(
@@ -140,6 +145,7 @@ class PerturbedIterates(OnlineLearner):
         self._table = None if participation is None else Persons(participation, budget.window)
         self._inner = kind_of(self.inner, loss)
         assert isinstance(loss, GeneralizedLinear)  # kind_of refuses others
+        need_true_bounds(loss, set, "PerturbedIterates")
         known = self._constants = iterate_calibration.calibrate(
             set, loss, self._inner, budget, horizon=self.horizon, schedule=self.schedule,
             precision=self.noise_precision, lipschitz=lipschitz, added=added,
@@ -180,7 +186,7 @@ class PerturbedIterates(OnlineLearner):
         self._longest = self.loss.feature_norm**2 * (1.0 - 1e-12)
         self._bounds = np.array(records.bounds(self.loss, self.dim))
         kernel = self.set.kernel
-        assert kernel is not None  # needs_exact_projection refuses others
+        assert kernel is not None  # need_exact_projection refuses others
         self._kinds = (self._inner, loss_kind, kernel[0])
         self._set_params = np.array(kernel[1])
 

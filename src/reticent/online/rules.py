@@ -115,6 +115,10 @@ class Released:
     played: FloatArray
 
 
+_COMPILED = ("step", "anchor_weight", "_gradient")
+"""Methods of the rules here that the compiled loop does not call, but repeats."""
+
+
 class Rule(ABC):
     """Base class of rules. For a learner of your own, subclass it and define ``step``.
 
@@ -149,6 +153,18 @@ class Rule(ABC):
     """The number by which the compiled loop identifies the rule; None runs ``step`` in a Python loop."""
 
     problem: OnlineProblem
+
+    def is_compiled(self) -> bool:
+        """Whether the compiled loop does what ``step`` does.
+
+        It does not if a subclass of a compiled rule overrides a method that takes part in the step, but not
+        ``kernel``.
+        """
+        if self.kernel is None or "kernel" in vars(self):
+            return self.kernel is not None
+        order = type(self).__mro__
+        named = next(i for i, base in enumerate(order) if "kernel" in vars(base))
+        return not any(name in vars(base) for base in order[:named] for name in _COMPILED)
 
     def prepare(self, problem: OnlineProblem) -> None:
         """Called once, before the first decision.

@@ -87,22 +87,24 @@ def choose(
     total: Any, dim: int, horizon: int | None, *, budget: Budget, seed: int | None, **needs: Any
 ) -> Mechanism | RunningTotal:
     """A description from which to start a total, a total that the user made, or what a user's function makes."""
-    if isinstance(total, RunningTotal):
-        _check_fit(
-            total.mechanism,
-            dim,
-            horizon,
-            budget,
-            needs["norm"],
-            needs.get("participation"),
-            steps=total.steps,
-        )
-        return total
-    if not callable(total) or _is_class(total, Mechanism):
-        return describe(total, dim, horizon, budget=budget, **needs)
-    made = total(dim, horizon, budget=budget, seed=seed, **needs)
-    if not isinstance(made, RunningTotal):
-        raise TypeError(f"total must return a reticent.sums.RunningTotal, but returned {made!r}")
+    made = total
+    if not isinstance(total, RunningTotal):
+        if not callable(total) or _is_class(total, Mechanism):
+            return describe(total, dim, horizon, budget=budget, **needs)
+        made = total(dim, horizon, budget=budget, seed=seed, **needs)
+        if not isinstance(made, RunningTotal):
+            raise TypeError(
+                f"total must return a reticent.sums.RunningTotal, but returned {made!r}"
+            )
+    _check_fit(
+        made.mechanism,
+        dim,
+        horizon,
+        budget,
+        needs["norm"],
+        needs.get("participation"),
+        steps=made.steps,
+    )
     return made
 
 

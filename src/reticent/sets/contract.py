@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reticent.checks import FloatArray, integer, number
+from reticent.checks import FloatArray, integer, is_built_in, number
 from reticent.sets import kernels
 from reticent.sets.base import ConvexSet, VerticesUnavailable
 
@@ -139,6 +139,48 @@ def check(
     if raise_on_failure and not report.passed:
         raise ContractError(str(report))
     return report
+
+
+_RELIED_ON = (
+    "attributes",
+    "samples are inside",
+    "linear minimiser",
+    "diameter and norm bound",
+    "projection",
+    "compiled kernel",
+)
+
+
+def need_exact_projection(convex: ConvexSet, user: str, instead: str) -> None:
+    """Refuse a set whose projection is not compiled, or is a user's and fails its test.
+
+    Parameters
+    ----------
+    convex : ConvexSet
+        The set.
+    user : str
+        What needs the projection, because its sensitivity depends on it.
+    instead : str
+        What to use for other sets.
+    """
+    if convex.kernel is None:
+        raise ValueError(
+            f"{user} needs a set whose projection is exact up to rounding (a ball, a box, a simplex, a product of "
+            f"these, or the whole space), got {convex!r}: how far one record moves the result depends on it; use "
+            f"{instead}"
+        )
+    for part in (convex, *getattr(convex, "sets", ())):
+        if is_built_in(part):
+            continue
+        trial = _SetTrial(part, 10, 1e-7, 0)
+        for name, test in trial.parts():
+            problem = test() if name in _RELIED_ON else ""
+            if problem:
+                raise ValueError(
+                    f"{user} cannot use {convex!r}, because its guarantee depends on the set's projection and bounds, "
+                    f"and the test of {name!r} failed: {problem}. Correct the set until sets.check(set) passes, or "
+                    f"use {instead}"
+                )
 
 
 class _SetTrial:
@@ -444,7 +486,7 @@ class _SetTrial:
                 answer = self.set.local_linear_minimizer(point, 0.1, g)
                 pairs.append(("local linear minimiser", out, answer))
             for name, compiled, method in pairs:
-                if np.abs(compiled - method).max() > self.slack:
+                if not np.abs(compiled - method).max() <= self.slack:  # NaN is no answer
                     return (
                         f"the compiled {name} gives {_short(compiled)}, the method {_short(method)}"
                     )

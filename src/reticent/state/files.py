@@ -342,6 +342,11 @@ def save(state: dict[str, Any], path: str | os.PathLike[str]) -> None:
     0
     >>> folder.cleanup()
     """
+    if not isinstance(state, dict):
+        raise TypeError(
+            f"state must be what the method state() returns, got a {type(state).__name__}; pass its state(), as in "
+            "save_state(learner.state(), path)"
+        )
     File(path).save(state)
 
 

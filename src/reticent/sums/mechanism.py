@@ -305,7 +305,12 @@ class Mechanism(ABC):
     @cached_property
     def guarantee(self) -> Guarantee:
         """The guarantee for every record, and for all outputs together."""
-        return self._guarantee()
+        made = self._guarantee()
+        if not checks.is_built_in(self):
+            from reticent.sums import matrices
+
+            matrices.refuse_false(self, made)
+        return made
 
     def error(self, t: int) -> float:
         """Standard deviation of one coordinate of the noise in the t-th total.

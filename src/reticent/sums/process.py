@@ -90,7 +90,14 @@ class Process:
         else:
             _float_draws(noise, source, scales, fresh, varied=relative is not None)
         self.torn = True
-        return self.mix(fresh, t, rows)
+        mixed = self.mix(fresh, t, rows)
+        if mixed.shape != (rows, dim) or mixed.dtype != fresh.dtype:
+            raise TypeError(
+                f"mix of {self.mechanism.kind} must return an array of shape {(rows, dim)} and type {fresh.dtype}, one "
+                f"row of noise for each total, got shape {mixed.shape} and type {mixed.dtype}; noise on the lattice is "
+                "counted in whole steps"
+            )
+        return mixed
 
     def memory(self) -> dict[str, NDArray[Any]]:
         """A copy of everything that it remembers."""

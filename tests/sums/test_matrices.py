@@ -9,7 +9,7 @@ import pytest
 
 import reticent
 from reticent import sums
-from reticent.audit import matrices
+from reticent.sums import matrices
 
 GAUSSIAN = reticent.Budget(1.0, 1e-6)
 PURE = reticent.Budget(1.0)

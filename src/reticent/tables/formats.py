@@ -129,7 +129,7 @@ def _files(data: Any) -> list[Path]:
 
 
 @dataclass(frozen=True)
-class _Array:
+class _NumpyFile:
     """Records of a NumPy file, from one on."""
 
     stamp: Stamp
@@ -140,13 +140,13 @@ class _Array:
     label: int | None  # the column of the labels
     start: int
     count: int
-    labels: _Array | None = None  # or the file that they are in
+    labels: _NumpyFile | None = None  # or the file that they are in
 
     @property
     def size(self) -> int:
         return self.count * self.columns * self.dtype.itemsize
 
-    def part(self, start: int, stop: int) -> _Array:
+    def part(self, start: int, stop: int) -> _NumpyFile:
         labels = self.labels
         if labels is not None:
             labels = replace(labels, start=labels.start + start)
@@ -180,7 +180,7 @@ class _Array:
         return out
 
 
-def _array(path: Path) -> _Array:
+def _array(path: Path) -> _NumpyFile:
     stamp = Stamp.of(path)
     try:
         with builtins.open(path, "rb") as file:
@@ -209,10 +209,10 @@ def _array(path: Path) -> _Array:
             f"{path} was cut short: it says {shape[0]} records, which take {needed} bytes, and has "
             f"{stamp.identity[2]}"
         )
-    return _Array(stamp, dtype, offset, columns, None, None, 0, shape[0])
+    return _NumpyFile(stamp, dtype, offset, columns, None, None, 0, shape[0])
 
 
-def _alike(files: list[Path]) -> list[_Array]:
+def _alike(files: list[Path]) -> list[_NumpyFile]:
     """The arrays of several files, which must have the same columns."""
     arrays = [_array(path) for path in files]
     first = arrays[0]
@@ -223,7 +223,7 @@ def _alike(files: list[Path]) -> list[_Array]:
     return arrays
 
 
-def _label_file(target: Any, count: int) -> _Array:
+def _label_file(target: Any, count: int) -> _NumpyFile:
     """The labels of so many records, in a file of their own."""
     labels = _array(Path(target))
     if labels.columns != 1 or labels.count != count:

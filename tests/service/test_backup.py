@@ -39,7 +39,7 @@ def test_a_backup_is_taken_while_records_come_and_must_be_adopted(tmp_path: Path
     done.set()
     thread.join(60)
     assert found.returncode == 0, found.stderr
-    assert "the key is not in it" in found.stdout
+    assert "the backup does not contain the key" in found.stdout
     assert sorted(path.name for path in (tmp_path / "backups" / "one").iterdir()) == [
         "backup.json",
         "service.sqlite",

@@ -23,7 +23,7 @@ def test_the_doctor_finds_what_is_wrong(tmp_path: Path) -> None:
     assert found.returncode == 0, found.stdout + found.stderr
     assert "it is being served" in found.stdout
     assert "look   key       it lies beside the database" in found.stdout
-    assert "all hashes right" in found.stdout
+    assert "all hashes are correct" in found.stdout
     service.stop()
     anchor = anchor_in(tmp_path)
 

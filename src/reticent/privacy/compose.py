@@ -256,7 +256,7 @@ class Composed(Curve):
         if self._shifted is not None:
             shift, mu = self._shifted
             if epsilon > shift:
-                bounds.append(math.exp(min(0.0, shift + gaussian.log_delta(epsilon - shift, mu))))
+                bounds.append(gaussian.rounded_up(shift + gaussian.log_delta(epsilon - shift, mu)))
         return min(bounds)
 
     def _epsilon(self, delta: float) -> float:

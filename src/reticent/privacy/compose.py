@@ -178,12 +178,12 @@ def _root_of_squares(parts: Iterable[tuple[float, int]]) -> float:
 
 def _added(parts: Iterable[tuple[float | None, int]]) -> float | None:
     """The sum of ``count * value``, or None if a value is not known."""
-    total = 0.0
+    known: list[float] = []
     for value, count in parts:
         if value is None:
             return None
-        total += count * value
-    return total
+        known.append(count * value)
+    return math.fsum(known)
 
 
 @dataclass(frozen=True)

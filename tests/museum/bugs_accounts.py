@@ -78,18 +78,16 @@ BUGS = (
     Bug(
         "laplace-epsilon-at-delta",
         "privacy/curves.py",
-        "        return max(0.0, self.value + 2.0 * math.log1p(-delta))",
-        "        return max(0.0, self.value + 8.0 * math.log1p(-delta))",
+        "        return self._rounded_up(self.value + 2.0 * math.log1p(-delta))",
+        "        return self._rounded_up(self.value + 8.0 * math.log1p(-delta))",
         "a wrong constant in the trade-off of Laplace noise",
         ("accounting: Laplace releases",),
     ),
     Bug(
         "bounded-range-halved",
         "privacy/curves.py",
-        "        root = math.sqrt(-delta * math.expm1(-self.value))\n"
-        "        return 0.0 if root >= 1.0 else max(0.0, self.value + 2.0 * math.log1p(-root))",
-        "        root = math.sqrt(-delta * math.expm1(-self.value))\n"
-        "        return 0.0 if root >= 1.0 else max(0.0, 0.5 * self.value + math.log1p(-root))",
+        "            return self._rounded_up(self.value + 2.0 * math.log1p(-root))",
+        "            return self._rounded_up(0.5 * self.value + math.log1p(-root))",
         "the range of a choice taken for twice its epsilon",
         ("white-box-selection: gumbel, zero-out",),
     ),

@@ -105,8 +105,8 @@ BUGS = (
     Bug(
         "correlated-noise-of-a-single-output",
         "sums/correlated.py",
-        "            self.parameters.sensitivity, moved, self.slack(sigma), self.horizon, self.pattern",
-        "            self.parameters.sensitivity, 0.5 * moved, self.slack(sigma), self.horizon, self.pattern",
+        "            self.parameters.sensitivity, moved, slack, self.horizon, self.pattern, window",
+        "            self.parameters.sensitivity, 0.5 * moved, slack, self.horizon, self.pattern, window",
         "the sensitivity of the filter taken too small",
         ("white-box-totals: Correlated, zero-out, lattice",),
     ),

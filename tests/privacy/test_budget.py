@@ -75,3 +75,9 @@ def test_what_is_printed_is_not_less_than_what_may_be_spent() -> None:
         assert delta <= said[1] <= delta * (1 + 1e-5)
     faded = str(Budget(1.0, 1e-6, fade=[(8, 1.0), (64, 1.23444)]))
     assert "1.235 for 64" in faded
+
+
+def test_every_age_of_a_fading_budget_is_a_budget() -> None:
+    budget = Budget(1e10, 1e-6, fade=(1, 1.0))
+    assert budget.at(2**40).epsilon <= 1e19
+    assert [epsilon for _, epsilon in budget.fade] == sorted(epsilon for _, epsilon in budget.fade)

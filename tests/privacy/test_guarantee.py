@@ -23,6 +23,7 @@ from reticent.privacy import (
     SubsampledGaussian,
     gaussian,
 )
+from reticent.privacy.ages import OnDisjointRecords, Stepwise
 from reticent.privacy.guarantee import changed
 
 
@@ -66,8 +67,14 @@ def test_different_promises_do_not_add() -> None:
         Guarantee.parallel(plain, of(Gaussian(0.3), window=8))
     with pytest.raises(TypeError):
         plain + 1.0
+    sampled = SubsampledGaussian(0.1, 1.0, 3)
     with pytest.raises(ValueError, match="neighbours='zero-out'"):
-        of(SubsampledGaussian(0.1, 1.0, 3), neighbours="replace")
+        of(sampled, neighbours="replace")
+    early = Stepwise([(1, sampled)])
+    for ages in (early, OnDisjointRecords((((Pure(1.0), 1, early),),))):
+        late = Release("stream", Pure(2.0), None, "some", ages=ages)
+        with pytest.raises(ValueError, match="neighbours='zero-out'"):
+            Guarantee([late], neighbours="replace")
 
 
 def test_disjoint_records() -> None:

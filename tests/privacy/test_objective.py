@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -126,3 +127,33 @@ def test_bad_input() -> None:
     with pytest.raises(ValueError, match="delta > 0"):
         calibration.objective_perturbation(Budget(1.0), 1.0, 0.1)
     assert calibration.objective_perturbation(Budget(1.0, 1e-6), 0.0, 0.1) == 0.0
+
+
+@pytest.mark.parametrize("mu", [1e-12, 1e-6, 1.3e-5, 0.3])
+@pytest.mark.parametrize("alpha", [1 + 1e-6, 1.9, 2.0, 1e3])
+def test_the_divergence_is_not_below_its_formula(mu: float, alpha: float) -> None:
+    with mpmath.workdps(60):
+        gap = mpmath.mpf(alpha) - 1
+        tail = mpmath.log(1 + mpmath.erf(gap * mu / mpmath.sqrt(2))) / gap
+        exact = mpmath.mpf(alpha) * mpmath.mpf(mu) ** 2 / 2 + tail
+        assert ObjectivePerturbation(mu, 0.0).rdp(alpha) >= exact * (1 - mpmath.mpf(10) ** -15)
+
+
+@pytest.mark.parametrize("neighbours", ["zero-out", "replace"])
+def test_delta_is_not_below_its_formula(neighbours: str) -> None:
+    curve = ObjectivePerturbation(0.3, 0.0, neighbours, one_sided=True)
+    for epsilon in np.linspace(0.01, 6.0, 50).tolist():
+        with mpmath.workdps(60):
+
+            def stick(mu: float, e: float = epsilon) -> mpmath.mpf:
+                a, b = (
+                    mpmath.mpf(e) / mu - mpmath.mpf(mu) / 2,
+                    mpmath.mpf(e) / mu + mpmath.mpf(mu) / 2,
+                )
+                root = mpmath.sqrt(2)
+                return mpmath.erfc(a / root) / 2 - mpmath.exp(e) * mpmath.erfc(b / root) / 2
+
+            exact = stick(0.3)
+            if neighbours == "replace":
+                exact = min(stick(0.6), stick(0.6) + 2 * stick(0.3))
+            assert mpmath.mpf(curve.delta(epsilon)) >= exact

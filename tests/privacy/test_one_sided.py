@@ -108,7 +108,7 @@ def test_epsilon_and_delta_agree(neighbours, count):
     curve = ObjectivePerturbation(0.2, 0.05, neighbours, True, count)
     for delta in (1e-8, 1e-4, 1e-2):
         epsilon = curve.epsilon(delta)
-        assert curve.delta(epsilon) <= delta
+        assert curve.delta(epsilon) <= delta * (1 + 1e-12)  # which is rounded up
         assert curve.delta(epsilon * (1 - 1e-4)) > delta
 
 

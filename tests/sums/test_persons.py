@@ -132,6 +132,16 @@ def test_after_a_window_a_person_has_more_records(kind, rule):
         assert found <= claimed.gdp * (1 + 1e-9)
 
 
+@pytest.mark.parametrize(
+    "kind", [sums.CorrelatedMechanism, sums.TreeMechanism, sums.IndependentMechanism]
+)
+def test_a_larger_sensitivity_holds_for_persons_too(kind):
+    known = {"budget": BUDGET, "participation": Participation(2)}
+    usual = kind(1, 16, **known)
+    assert kind(1, 16, sensitivity=3.0, **known).error(16) == pytest.approx(3 * usual.error(16))
+    assert kind(1, 16, sensitivity=0.5, **known).error(16) == usual.error(16)
+
+
 def test_a_guarantee_that_was_written_without_the_window_of_persons():
     budget, rule = BUDGET.with_(window=4), Participation(2)
     for kind in (sums.CorrelatedMechanism, sums.IndependentMechanism):

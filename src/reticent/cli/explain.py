@@ -17,6 +17,7 @@ from reticent.checks import FloatArray
 from reticent.cli import tasks
 from reticent.cli.answers import Answer, Question, answer, of_regularized
 from reticent.cli.console import Console
+from reticent.privacy.budget import rounded_up
 from reticent.tables import Model
 
 
@@ -113,7 +114,7 @@ def _published(question: Question, found: Answer) -> list[str]:
     words = (
         "infinite: no privacy at all"
         if math.isinf(true)
-        else f"{true:.4g} at delta = {min(delta, 1.0):.3g} ({question.neighbours})"
+        else f"{rounded_up(true, 4)} at delta = {rounded_up(min(delta, 1.0))} ({question.neighbours})"
     )
     proved = "holds" if formula.claim_is_proved() else "is FALSE as printed"
     return [

@@ -11,9 +11,9 @@ from __future__ import annotations
 import functools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,11 @@ class Ages(ABC):
     @abstractmethod
     def at(self, age: int) -> Curve:
         """The cost of all outputs up to this age, as a :class:`~reticent.privacy.Curve`."""
+
+    @property
+    def curves(self) -> Iterable[Curve]:
+        """The curves that it was built from, whose neighbouring relation must be that of the guarantee."""
+        return ()
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -79,6 +84,10 @@ class Stepwise(Ages):
     def at(self, age: int) -> Curve:
         age = integer(age, "age", low=1)
         return next(curve for start, curve in reversed(self.steps) if start <= age)
+
+    @property
+    def curves(self) -> Iterable[Curve]:
+        return [curve for _, curve in self.steps]
 
     def to_dict(self) -> dict[str, Any]:
         return {"steps": [[age, curve.to_dict()] for age, curve in self.steps]}
@@ -146,6 +155,12 @@ class OnDisjointRecords(Ages):
                 for one in self.guarantees
             )
         )
+
+    @property
+    def curves(self) -> Iterable[Curve]:
+        parts = [part for promise in self.promises for part in promise]
+        later = [ages.curves for _, _, ages in parts if ages is not None]
+        return [*(curve for curve, _, _ in parts), *chain.from_iterable(later)]
 
     def to_dict(self) -> dict[str, Any]:
         return {

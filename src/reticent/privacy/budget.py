@@ -191,7 +191,7 @@ def _power_law(age: Any, power: Any, epsilon: float, delta: float) -> Fade:
     start = gaussian.mu(epsilon, delta)
     doublings = int(math.log2(OLDEST / first))
     later = (
-        (first << k, gaussian.epsilon(delta, start * 2.0 ** (p * k)))
+        (first << k, min(LARGEST_EPSILON, gaussian.epsilon(delta, start * 2.0 ** (p * k))))
         for k in range(1, doublings + 1)
     )
     return ((first, epsilon), *later)

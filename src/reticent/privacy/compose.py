@@ -178,12 +178,12 @@ def _root_of_squares(parts: Iterable[tuple[float, int]]) -> float:
 
 def _added(parts: Iterable[tuple[float | None, int]]) -> float | None:
     """The sum of ``count * value``, or None if a value is not known."""
-    total = 0.0
+    known: list[float] = []
     for value, count in parts:
         if value is None:
             return None
-        total += count * value
-    return total
+        known.append(count * value)
+    return math.fsum(known)
 
 
 @dataclass(frozen=True)
@@ -256,7 +256,7 @@ class Composed(Curve):
         if self._shifted is not None:
             shift, mu = self._shifted
             if epsilon > shift:
-                bounds.append(math.exp(min(0.0, shift + gaussian.log_delta(epsilon - shift, mu))))
+                bounds.append(gaussian.rounded_up(shift + gaussian.log_delta(epsilon - shift, mu)))
         return min(bounds)
 
     def _epsilon(self, delta: float) -> float:

@@ -92,6 +92,18 @@ def _margin(log_delta: float) -> float:
     return 1e-14 + 5e-15 * abs(log_delta)
 
 
+def rounded_up(log_delta: float) -> float:
+    """Delta from its logarithm, moved up by more than the logarithm's error; neither 0 nor above 1.
+
+    Parameters
+    ----------
+    log_delta : float
+        The logarithm, computed by :func:`log_delta` or :func:`log_delta_at`.
+    """
+    logarithm = max(log_delta, -1e3)
+    return max(math.exp(min(0.0, logarithm + _margin(logarithm))), _TINY)
+
+
 def _safe_root(excess: Callable[[float], float], low: float, high: float, step: float) -> float:
     """A point next to the root of ``excess``, on the side where it is not positive.
 
@@ -151,8 +163,8 @@ def delta(epsilon: float, mu: float) -> float:
     >>> print(f"{delta(1.0, 0.236704):.4g}")
     1e-06
     """
-    logarithm = max(log_delta(epsilon, mu), -1e3)
-    return 0.0 if mu == 0.0 else max(math.exp(min(0.0, logarithm + _margin(logarithm))), _TINY)
+    logarithm = log_delta(epsilon, mu)
+    return 0.0 if mu == 0.0 else rounded_up(logarithm)
 
 
 def epsilon(delta: float, mu: float) -> float:

@@ -11,6 +11,7 @@ import importlib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from reticent import html_tables
@@ -204,7 +205,8 @@ class Guarantee:
             if not isinstance(release, Release):
                 raise TypeError(f"releases must hold Release records, got {release!r}")
         scope = Scope(neighbours, window, ages, unit)  # type: ignore[arg-type]
-        for curve in _walk(release.curve for release in kept):
+        later = [release.ages.curves for release in kept if release.ages is not None]
+        for curve in _walk([*(release.curve for release in kept), *chain.from_iterable(later)]):
             declared = getattr(curve, "neighbours", neighbours)
             if declared != neighbours:
                 raise ValueError(

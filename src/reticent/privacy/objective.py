@@ -34,12 +34,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import log_ndtr
 
 from reticent.checks import FloatArray, choice, flag, integer, number, positive
 from reticent.privacy import gaussian
 from reticent.privacy.budget import NEIGHBOURS
 from reticent.privacy.curves import Curve, delta_from, epsilon_from, smallest_epsilon
+
+_UP = 1.0 + 2.0**-50  # above the rounding of a sum
 
 
 @dataclass(frozen=True)
@@ -115,14 +116,12 @@ class ObjectivePerturbation(Curve):
 
     def _rdp(self, alpha: float) -> float:
         s, gap = self.width, alpha - 1.0
-        # As gap -> 0 the logarithm cancels; its limit bounds it from above.
-        tail = math.sqrt(2.0 / math.pi) * s
-        if gap * s >= 1e-5:
-            tail = (math.log(2.0) + float(log_ndtr(gap * s))) / gap
+        # 2 Phi(x) = 1 + erf(x / sqrt 2), whose logarithm does not cancel
+        tail = math.log1p(math.erf(gap * s / math.sqrt(2.0))) / gap
         return self.count * (self.log_determinant + 0.5 * alpha * s * s + tail)
 
     def _stick(self, epsilon: float, mu: float) -> float:
-        return math.exp(gaussian.log_delta(epsilon, mu)) if epsilon >= 0.0 else 1.0
+        return gaussian.delta(epsilon, mu) if epsilon >= 0.0 else 1.0
 
     def _present(self, epsilon: FloatArray) -> FloatArray:
         """The logarithms of delta if the record is in the data that were used."""
@@ -141,7 +140,7 @@ class ObjectivePerturbation(Curve):
             return self._one_sided(epsilon)
         if self.neighbours == "zero-out":
             point = np.array([epsilon])
-            return math.exp(max(self._present(point)[0], self._absent(point)[0]))
+            return gaussian.rounded_up(float(max(self._present(point)[0], self._absent(point)[0])))
         # In two steps, through the data without either record: the first record leaves at cost e, the
         # second enters at cost epsilon - e. Any e is valid.
         low, high = self.log_determinant, epsilon - 0.5 * self.mu**2
@@ -154,7 +153,7 @@ class ObjectivePerturbation(Curve):
             k = int(np.argmin(values))
             best = min(best, float(values[k]))
             low, high = float(tries[max(k - 1, 0)]), float(tries[min(k + 1, points - 1)])
-        return math.exp(best)
+        return gaussian.rounded_up(best)
 
     def _one_sided(self, epsilon: float) -> float:
         shift = self.count * self.log_determinant
@@ -163,10 +162,10 @@ class ObjectivePerturbation(Curve):
             return self._stick(e, together)
         if e < 0.0:
             return 1.0
-        bound = math.exp(min(shift + gaussian.log_delta(e, together), 0.0))
+        bound = gaussian.rounded_up(shift + gaussian.log_delta(e, together))
         if self.count > 1:
             return bound
-        return min(bound, self._stick(e, together) + 2.0 * self._stick(e, self.mu))
+        return min(bound, (self._stick(e, together) + 2.0 * self._stick(e, self.mu)) * _UP)
 
     def _delta(self, epsilon: float) -> float:
         if self.persons:

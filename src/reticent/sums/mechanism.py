@@ -63,7 +63,9 @@ class Mechanism(ABC):
         ``"float"`` is faster but for simulations only: its low-order bits leak, and the guarantee says so.
     sensitivity : float, optional
         How far one record moves the total, in the Euclidean norm, if that is not ``budget.sensitivity(norm)``: a record
-        that is known to move it by less, or one that occurs several times. The caller must have proved it.
+        that is known to move it by less, or one that occurs several times. The caller must have proved it for
+        contributions as they are added: on the lattice each coordinate is cut toward zero to a whole step. For persons
+        a smaller one is not used.
     records : int, optional
         Upper bound on the number of records in the exact total, if a contribution is the sum of several.
     participation : Participation, optional
@@ -356,10 +358,11 @@ class Mechanism(ABC):
     @cached_property
     def record_sensitivity(self) -> float:
         """How far one record moves the total, in the Euclidean norm."""
+        usual = self.budget.sensitivity(self.norm)
         if self.participation is not None:
             # a person's records may be replaced by records at other steps, so the two changes need not coincide
-            return self.budget.sensitivity(self.norm)
-        return self.budget.sensitivity(self.norm) if self.sensitivity is None else self.sensitivity
+            return max(usual, self.sensitivity or 0.0)
+        return usual if self.sensitivity is None else self.sensitivity
 
     @property
     def protected(self) -> int:

@@ -510,3 +510,18 @@ def test_labels_that_cannot_be_compared_are_refused_in_words():
     ):
         PrivateLogisticRegression(classes=[0, 1]).fit(X, y)
     assert ledger.entries == ()
+
+
+@pytest.mark.parametrize("kind", [PrivateLogisticRegression, PrivateLasso])
+def test_no_warning_tells_how_large_features_are(kind):
+    """NumPy warned of an invalid value if the features of two records were as large as numbers can be."""
+    largest = np.finfo(float).max
+    X, y = np.zeros((200, 2)), np.resize([1.0, -1.0], 200)
+    X[:4] = largest * np.array([[1.0, 1.0], [-1.0, -1.0], [-1.0, 1.0], [1.0, 0.0]])
+    bounds = (
+        {"classes": [-1, 1]} if kind is PrivateLogisticRegression else {"label_bounds": (-1, 1)}
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = kind(feature_norm=2.0, random_state=0, **bounds).fit(X, y)
+        assert np.isfinite(model.predict(X)).all()

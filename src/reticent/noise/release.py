@@ -160,10 +160,8 @@ def noisy(
     step = lattice.step(scale, _steps(noise))
     whole = np.rint(vector / step)
     if not (np.abs(whole) < 2.0**62).all():
-        largest = float(np.abs(vector).max())
         raise ValueError(
-            f"an entry of size {largest:g} is too large for noise of scale {scale:g} on the lattice; "
-            "rescale the data"
+            f"an entry is not finite, or too large for noise of scale {scale:g} on the lattice; rescale the data"
         )
     drawn = np.empty((1, dim), np.int64)
     _SAMPLERS[noise](source, np.array([scale / step]), drawn)

@@ -311,3 +311,15 @@ def test_too_little_device_memory_spends_nothing(cupy):
     finally:
         pool.set_limit(size=0)
     assert model.fit(X, y).score(X.get(), y.get()) > 0.6
+
+
+@pytest.mark.parametrize("unit", [1e-141, 1e-200, 1e-300, 1e151])
+def test_norms_whose_squares_underflow_are_refused(unit):
+    """A row of norm 1e-170 was not clipped to 1e-200, and contributed 1e30 instead of 1."""
+    with pytest.raises(ValueError, match="Rescale the features and feature_norm"):
+        OnDevice(np.array([[1e-170]]), np.ones(1), form=Form(unit, 1.0))
+    for near in (1.01e-140, 1e-100, 1e100):
+        rows = np.array([[3.0, 4.0], [1e-170, 1e-30], [1e-160, 0.0], [1.0, 1.0]]) * near
+        made = next(OnDevice(rows, np.ones(4), form=Form(near, 1.0)).chunks())[0]
+        assert (np.linalg.norm(made, axis=1) <= 1.0 + 1e-14).all()
+        assert np.linalg.norm(made[[0, 3]], axis=1) == pytest.approx(1.0)

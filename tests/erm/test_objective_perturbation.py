@@ -245,3 +245,23 @@ def test_a_norm_whose_square_vanishes_is_refused():
             losses.Logistic(feature_norm=1e-170), None, A, np.ones(20), budget=GAUSSIAN, seed=0
         )
     assert not ledger.entries
+
+
+@pytest.mark.parametrize("seed", [3, 10, 16, 25, 29])
+def test_the_minimum_of_a_loss_that_is_small_where_it_bends_is_certified(seed):
+    """Steps were taken without a check, because the decrease of so small a loss looked negligible, and went in circles.
+
+    A fit that fails after it was charged reveals something about the records.
+    """
+    rng = np.random.default_rng(seed)
+    dim, count = int(rng.choice([2, 5])), int(rng.choice([50, 3000]))
+    threshold = 10.0 ** rng.uniform(-6, -3)
+    X = rng.normal(size=(count, dim))
+    if rng.random() < 0.5:
+        X[:, :] = 0
+        X[np.arange(count), rng.integers(0, dim, count)] = rng.choice([-1, 1], count)
+    y = rng.choice([-1.0, 1.0], count)
+    where = [None, sets.L1Ball(dim, 0.02)][rng.integers(2)]
+    budget = reticent.Budget(20.0, float(rng.choice([0, 1e-6])))
+    fit = erm.objective_perturbation(losses.Huber(threshold), where, X, y, budget=budget, seed=seed)
+    assert np.isfinite(fit.point).all()

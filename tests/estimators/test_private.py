@@ -1,6 +1,7 @@
 """What the private estimators share: scikit-learn's own checks, privacy, weights, refusals."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -246,3 +247,18 @@ def test_no_seed_is_secure_and_says_so(binary):
     assert models[0].guarantee_.lattice
     fast = PrivateLogisticRegression(classes=["no", "yes"], noise_precision="float").fit(X, y)
     assert not fast.guarantee_.lattice
+
+
+@pytest.mark.parametrize("kind", [PrivateLogisticRegression, PrivateLasso])
+def test_no_warning_tells_how_large_features_are(kind):
+    """NumPy warned of an invalid value if the features of two records were as large as numbers can be."""
+    largest = np.finfo(float).max
+    X, y = np.zeros((200, 2)), np.resize([1.0, -1.0], 200)
+    X[:4] = largest * np.array([[1.0, 1.0], [-1.0, -1.0], [-1.0, 1.0], [1.0, 0.0]])
+    bounds = (
+        {"classes": [-1, 1]} if kind is PrivateLogisticRegression else {"label_bounds": (-1, 1)}
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = kind(feature_norm=2.0, random_state=0, **bounds).fit(X, y)
+        assert np.isfinite(model.predict(X)).all()

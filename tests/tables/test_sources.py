@@ -111,6 +111,19 @@ def test_a_line_that_cannot_be_read_is_still_a_record(tmp_path: Path) -> None:
     assert columns == {"a": ("1", None, "x\ny", None), "b": ("2", None, "5", None)}
 
 
+@pytest.mark.parametrize(
+    "odd", ['{"a":\r 2}', '{"a": 2}\r{"a": 3}', "\r{\r", '{"a": 2,\r\r"b": 3}']
+)
+def test_a_carriage_return_does_not_make_two_records_of_one(tmp_path: Path, odd: str) -> None:
+    """All records after it were shifted."""
+    path = tmp_path / "odd.jsonl"
+    path.write_bytes(f'{{"a": 1}}\n{odd}\n{{"a": 4}}\r\n{{"a": 5}}'.encode())
+    assert count_records(str(path)) == 4
+    columns, got = open_source(str(path)).read(10)
+    assert got == 4
+    assert [columns["a"][k] for k in (0, 2, 3)] == [1, 4, 5]
+
+
 @pytest.mark.skipif(importlib.util.find_spec("pyarrow") is None, reason="needs pyarrow")
 def test_cells_that_are_lists_are_none_whatever_other_records_hold(tmp_path: Path) -> None:
     import pyarrow

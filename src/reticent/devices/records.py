@@ -22,6 +22,7 @@ from reticent.erm import passes
 from reticent.erm.passes import surveyed
 from reticent.solve.blocks import (
     AS_IT_IS,
+    UNLIMITED,
     AsGiven,
     Form,
     IsClass,
@@ -34,6 +35,8 @@ from reticent.solve.blocks import (
     rows_per_block,
 )
 
+_LEAST = 1e-140
+"""Squares of rows of this norm are far above the smallest doubles, even in what underflows."""
 _NUMBERS = 2**26
 """Numbers in double precision that a pass processes at a time: half a gigabyte."""
 
@@ -206,6 +209,15 @@ class OnDevice:
     labels_are: Meaning = AsGiven()  # noqa: RUF009 (frozen)
     clipped: int | None = None
     beyond: float = 0.0  # what the check of the labels added up to
+
+    def __post_init__(self) -> None:
+        limit = self.form.unit * self.form.length
+        if not _LEAST <= limit <= UNLIMITED:
+            raise ValueError(
+                f"rows on a device are clipped to norms between {_LEAST:g} and {UNLIMITED:g}, got {limit:g}: other "
+                "squares underflow or overflow, and rows would not be clipped. Rescale the features and feature_norm, "
+                "or copy the records to the host"
+            )
 
     @property
     def shape(self) -> tuple[int, int]:

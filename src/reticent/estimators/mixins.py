@@ -394,7 +394,9 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
     for name, given in zip(("X", "y"), (X, *y), strict=False):
         checks.refuse_masked(given, name)
     try:
-        return validate_data(estimator, X, *y, **options)
+        # scikit-learn adds all entries up, and a warning of NumPy would tell how large some are
+        with np.errstate(over="ignore", invalid="ignore"):
+            return validate_data(estimator, X, *y, **options)
     except (TypeError, ValueError) as error:
         words = _refusal(X, str(error))
         if words is None:

@@ -291,7 +291,8 @@ class InMemory:
     labels : array, optional
         One for each record.
     weights : array, optional
-        One for each record.
+        One for each record. Solvers set them from their own arguments, which bound them, and refuse records that come
+        with weights.
     form : Form
         How a row becomes the features of a loss.
     labels_are : AsGiven, IsClass or Within

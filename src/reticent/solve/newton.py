@@ -51,7 +51,8 @@ _KEEP = 0.2
 _TRUST = 30
 """After this many steps, each step uses new second derivatives and a line search."""
 _SURE = 1e-4
-"""A step with a predicted decrease of a summed loss below this is taken without a check."""
+"""A step with a predicted decrease of a summed loss below this is taken without a check; less for losses that are small
+where they bend."""
 _SINGLE = 2.0**16
 """Largest condition number for which second derivatives are computed in single precision."""
 _MATRIX = 2500
@@ -180,11 +181,11 @@ def thinned_start(objective: Objective, record_norm: float) -> FloatArray:
     return x
 
 
-def proximal_newton(objective: Objective, model: Model, x: FloatArray) -> Way:
+def proximal_newton(objective: Objective, model: Model, x: FloatArray, sure: float = _SURE) -> Way:
     """Points on the way to the minimiser over a set, starting at x, without end."""
     z, g = objective.predictors_and_gradient(x)
     # A mean is minimised until predicted decreases are far smaller; skipping the check would cost steps there.
-    sure = 0.0 if objective.is_mean else _SURE
+    sure = 0.0 if objective.is_mean else sure
     while True:
         stalled = yield x, z, g
         d = model(x, z, g) - x
@@ -318,7 +319,10 @@ def steps(
         return newton(objective, found)
     assert region.project is not None
     start = region.project(np.zeros(objective.dim) if start is None else start)
-    return proximal_newton(objective, _model(objective, region), start)
+    # the squared slope divided by the bend: the size of one record's loss where it bends
+    bend = objective.smoothness - objective.least_curvature
+    size = record_norm * record_norm * objective.count / bend if bend > 0.0 else 1.0
+    return proximal_newton(objective, _model(objective, region), start, _SURE * min(1.0, size))
 
 
 def _model(objective: Objective, region: Region) -> Model:

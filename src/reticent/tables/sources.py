@@ -156,7 +156,7 @@ def open_source(
         return _live(os.open(path, os.O_RDONLY), kind, stopped, names)
     if word == "parquet":
         return _Parquet(files, names)
-    return _Text(lambda: itertools.chain.from_iterable(_lines(f) for f in files), word, files)
+    return _Text(lambda: itertools.chain.from_iterable(_lines(f, word) for f in files), word, files)
 
 
 def count_records(
@@ -339,11 +339,13 @@ def _bytes(path: Path) -> Any:
     return pyarrow.input_stream(str(path), compression="zstd")
 
 
-def _lines(path: Path) -> Iterator[str]:
+def _lines(path: Path, kind: str) -> Iterator[str]:
+    # only a line feed ends a line of JSON: a stray carriage return within a record must not make two of it
+    newline = "\n" if kind == "jsonl" else ""
     try:
         with (
             _bytes(path) as stored,
-            io.TextIOWrapper(stored, "utf-8-sig", errors="replace", newline="") as file,
+            io.TextIOWrapper(stored, "utf-8-sig", errors="replace", newline=newline) as file,
         ):
             yield from file
     except (OSError, EOFError, lzma.LZMAError) as error:
@@ -372,7 +374,7 @@ class _Text:
         if kind == "jsonl":
             self._rows: Iterator[Any] = (_object(line) for line in lines() if line.strip())
         elif len(files) > 1:
-            self._rows = itertools.chain.from_iterable(self._table(_lines(f)) for f in files)
+            self._rows = itertools.chain.from_iterable(self._table(_lines(f, kind)) for f in files)
             self._first()
         else:
             self._rows = self._table(lines())

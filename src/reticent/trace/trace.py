@@ -2,8 +2,8 @@
 
 All solvers use one type, as in the callback states of FrankWolfe.jl, so that tables and plots need to know only one.
 The guarantee covers ``columns`` and ``settings``, which are computed from what was released or is public. It does not
-cover ``diagnostics`` and ``facts``, which are computed from private records. The progress line shows how fast records
-are consumed, which is not secret, and never anything that was computed from them.
+cover ``diagnostics`` and ``facts``, which are computed from private records, nor ``seconds``. The progress line shows
+how fast records are consumed, which is not secret, and never anything that was computed from them.
 
 Considered for the line: tqdm; rich is already a dependency, for tables.
 """
@@ -70,7 +70,8 @@ class Trace:
     steps : array of int
         Numbers of the steps that were recorded.
     seconds : array
-        Time from the start of the run to the end of each of them.
+        Time from the start of the run to the end of each of them. It depends on the records too, which no guarantee
+        covers.
     columns : dict of arrays
         Numbers of these steps that the guarantee covers.
     diagnostics : dict of arrays

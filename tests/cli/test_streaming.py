@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -246,9 +247,16 @@ def test_more_records_of_a_file_that_grows(data: Path) -> None:
     write_csv(home / "log.csv", visits(COUNT)[:700])
     assert reticent("learn", "log.csv", *words, "-o", "log", "--keep-state").status == 0
     write_csv(home / "log.csv", visits(COUNT))
-    done = reticent("learn", "log.csv", "--resume", "-o", "log", "--no-report")
+    done = reticent("learn", "log.csv", "--resume", "-o", "log")
     assert done.status == 0, done.err
     assert decisions(home / "log") == decisions(home / "whole")
+    # the speed is that of the records which were learnt now, as far as the printed seconds allow to check it
+    found = re.search(r"([\d,]+), ([\d,]+) of them now in ([\d.]+) s \(([\d,]+)/s\)", done.out)
+    assert found is not None, done.out
+    total, now, rate = (int(found[k].replace(",", "")) for k in (1, 2, 4))
+    assert (total, now) == (COUNT, COUNT - 700)
+    assert now / (float(found[3]) + 0.05) <= rate + 1
+    assert f"<dd>{found[4]}</dd>" in (home / "log" / "report.html").read_text()
 
 
 def test_at_the_end_of_the_horizon_only_what_was_released_is_kept(data: Path) -> None:
@@ -260,9 +268,12 @@ def test_at_the_end_of_the_horizon_only_what_was_released_is_kept(data: Path) ->
     assert state["stream"] is None
     assert state["model"]["records"] == COUNT
     (home / "done" / "model.json").unlink()  # as if the crash had come just before it was written
-    done = reticent("learn", "--resume", "-o", "done", "--no-report")
+    done = reticent("learn", "--resume", "-o", "done")
     assert done.status == 0, done.err
     assert "no more records are learnt" in done.err
+    # nothing was learnt, so no speed was measured
+    assert "/s)" not in done.out
+    assert "<dt>records per second</dt>" not in (home / "done" / "report.html").read_text()
     assert before == (decisions(home / "done"), (home / "done" / "model.json").read_text())
 
 

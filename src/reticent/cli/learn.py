@@ -240,7 +240,9 @@ def _follow(run: Run, size: int | None) -> int:
         return run.stopped
     if run.model is None:
         raise Refused(f"{run.data} holds no records")
-    status = _finish(options, run.console, run.model, run.diagnostics, run.seconds)
+    # what was learnt before a resumption took time that nobody measured here
+    learnt = run.seen - run.before
+    status = _finish(options, run.console, run.model, run.diagnostics, run.seconds, learnt=learnt)
     if not options.keep_state:
         checkpoint.forget(options.out)
     return status
@@ -330,9 +332,13 @@ def _finish(
     diagnostics: Any,
     seconds: float,
     summary: Summary | None = None,
+    *,
+    learnt: int | None = None,
 ) -> int:
+    """Write what was learnt; ``learnt`` says how many records the seconds are for, all of them by default."""
     guarantee = model.guarantee
-    seconds = max(seconds, 1e-9)
+    learnt = model.records if learnt is None else learnt
+    rate = learnt / seconds if learnt and seconds > 0.0 else None
     paths = {"model": str(options.out / MODEL)}
     model.save(options.out / MODEL)
     if model.how["online"] and options.decisions != STDIN:
@@ -342,14 +348,17 @@ def _finish(
         Path(paths["summary"]).write_text(json.dumps(summary.to_dict(), indent=1) + "\n")
     if options.report:
         with Rate("drawing the report", None, shown=console.watched):
-            page = _report(options, model, diagnostics, seconds, summary)
+            page = _report(options, model, diagnostics, rate, summary)
         if page is None:
             console.note("no report, because plots need matplotlib: pip install matplotlib")
         else:
             paths["report"] = page
     count, unit = model.learnt_from.split()
+    words = count if learnt == model.records else f"{count}, {learnt:,} of them now"
+    if rate is not None:
+        words += f" in {seconds:.1f} s ({rate:,.0f}/s)"
     rows = [
-        (unit, f"{count} in {seconds:.1f} s ({model.records / seconds:,.0f}/s)"),
+        (unit, words),
         ("guarantee", str(guarantee)),
         *paths.items(),
     ]
@@ -369,7 +378,11 @@ def _finish(
 
 
 def _report(
-    options: LearnOptions, model: Model, diagnostics: Any, seconds: float, summary: Summary | None
+    options: LearnOptions,
+    model: Model,
+    diagnostics: Any,
+    rate: float | None,
+    summary: Summary | None,
 ) -> str | None:
     try:
         import matplotlib  # noqa: F401
@@ -380,7 +393,5 @@ def _report(
     path = options.out / REPORT
     command = shlex.join(["reticent", *sys.argv[1:]])
     shown = diagnostics if options.diagnostics else None
-    write(
-        path, model, shown, seconds=seconds, every=options.every, command=command, summary=summary
-    )
+    write(path, model, shown, rate=rate, every=options.every, command=command, summary=summary)
     return str(path)

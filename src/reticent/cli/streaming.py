@@ -122,6 +122,7 @@ class Run:
         self.estimator = tasks.build(settings, encoder)
         self.diagnostics = Diagnostics(encoder.classes)
         self.seen = 0
+        self.before = 0  # records that were learnt before this process
         self.stopped = 0
         self.seconds = 0.0
         self.model: Model | None = None
@@ -144,6 +145,7 @@ class Run:
             self.estimator = type(self.estimator).from_state(state["stream"])
             self.seen = int(self.estimator.n_samples_seen_)
             self.model = self._as_model()
+        self.before = self.seen
         self.diagnostics.restore(state["diagnostics"])
         self._pending, self._offset = list(state["pending"]), int(state["offset"])
         before = Position(**state["position"])

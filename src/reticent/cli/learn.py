@@ -310,7 +310,8 @@ def _from_files(
     X, y = open_encoded(options.data, encoder, word(options.format))
     console.note(f"reading {X.table.size / 2**20:,.0f} MiB from files in every pass")
     with resumable(options.out / RUN) as run:
-        if run.resumed:
+        resumed = run.resumed
+        if resumed:
             console.note(
                 "continuing the run that was interrupted here; its budget is already charged"
             )
@@ -319,7 +320,12 @@ def _from_files(
             estimator = tasks.build(settings, encoder).fit(watched, y)
         model = Model.from_estimator(estimator, encoder, records=len(X))
         status = _finish(
-            replace(options, every=None), console, model, None, time.perf_counter() - started
+            replace(options, every=None),
+            console,
+            model,
+            None,
+            time.perf_counter() - started,
+            learnt=0 if resumed else None,  # some of the work was done before
         )
         run.forget()
     return status
@@ -354,7 +360,7 @@ def _finish(
         else:
             paths["report"] = page
     count, unit = model.learnt_from.split()
-    words = count if learnt == model.records else f"{count}, {learnt:,} of them now"
+    words = count if learnt in (0, model.records) else f"{count}, {learnt:,} of them now"
     if rate is not None:
         words += f" in {seconds:.1f} s ({rate:,.0f}/s)"
     rows = [

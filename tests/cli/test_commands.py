@@ -577,6 +577,7 @@ def test_a_large_table_stays_in_its_files(
         done = reticent("learn", "large.parquet", *words, "--offline")
         assert done.status == 0, done.err
         assert ("from files in every pass" in done.err) == (limit == 0)
+        assert "/s)" in done.out
         found.append(json.loads((folder / out / "model.json").read_text()))
     assert found[0]["records"] == found[1]["records"] == 300
     # a table in files is not scaled; a fit in memory is the same where neither that nor the ridge is left to it
@@ -665,6 +666,7 @@ def test_a_killed_run_from_files_goes_on(
     done = reticent(*words)
     assert done.status == 0, done.err
     assert "continuing the run" in done.err
+    assert "/s)" not in done.out  # how long the first attempt took is not known
     left = {path.name for path in (folder / "out").iterdir()}
     assert "model.json" in left
     assert not any("fit.reticent" in name for name in left)

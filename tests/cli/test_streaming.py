@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -34,10 +35,19 @@ def settings(**changes: object) -> tasks.LearnSettings:
     return tasks.LearnSettings(**(known | {"feature_norm": np.sqrt(3.0)} | changes))  # type: ignore[arg-type]
 
 
-def run(data: Path, name: str, every: int = 50, bad: str = "stop", **changes: object):  # type: ignore[no-untyped-def]
+def run(  # type: ignore[no-untyped-def]
+    data: Path,
+    name: str,
+    every: int = 50,
+    bad: str = "stop",
+    decisions: str | None = None,
+    **changes: object,
+):
     folder = data.parent / name
     folder.mkdir(exist_ok=True)
-    options = LearnOptions(data=str(data), every=every, bad_records=Bad(bad), out=folder)
+    options = LearnOptions(
+        data=str(data), every=every, bad_records=Bad(bad), out=folder, decisions=decisions
+    )
     encoder = Encoder(Schema.from_file(data.parent / "visits.toml"), "spent")
     return streaming.StreamingRun(options, settings(**changes), encoder, Console(quiet=True))
 
@@ -246,9 +256,16 @@ def test_more_records_of_a_file_that_grows(data: Path) -> None:
     write_csv(home / "log.csv", visits(COUNT)[:700])
     assert reticent("learn", "log.csv", *words, "-o", "log", "--keep-state").status == 0
     write_csv(home / "log.csv", visits(COUNT))
-    done = reticent("learn", "log.csv", "--resume", "-o", "log", "--no-report")
+    done = reticent("learn", "log.csv", "--resume", "-o", "log")
     assert done.status == 0, done.err
     assert decisions(home / "log") == decisions(home / "whole")
+    # the speed is that of the records which were learnt now, as far as the printed seconds allow to check it
+    found = re.search(r"([\d,]+), ([\d,]+) of them now in ([\d.]+) s \(([\d,]+)/s\)", done.out)
+    assert found is not None, done.out
+    total, now, rate = (int(found[k].replace(",", "")) for k in (1, 2, 4))
+    assert (total, now) == (COUNT, COUNT - 700)
+    assert now / (float(found[3]) + 0.05) <= rate + 1
+    assert f"<dd>{found[4]}</dd>" in (home / "log" / "report.html").read_text()
 
 
 def test_at_the_end_of_the_horizon_only_what_was_released_is_kept(data: Path) -> None:
@@ -260,9 +277,12 @@ def test_at_the_end_of_the_horizon_only_what_was_released_is_kept(data: Path) ->
     assert state["stream"] is None
     assert state["model"]["records"] == COUNT
     (home / "done" / "model.json").unlink()  # as if the crash had come just before it was written
-    done = reticent("learn", "--resume", "-o", "done", "--no-report")
+    done = reticent("learn", "--resume", "-o", "done")
     assert done.status == 0, done.err
     assert "no more records are learnt" in done.err
+    # nothing was learnt, so no speed was measured
+    assert "/s)" not in done.out
+    assert "<dt>records per second</dt>" not in (home / "done" / "report.html").read_text()
     assert before == (decisions(home / "done"), (home / "done" / "model.json").read_text())
 
 
@@ -279,6 +299,44 @@ def stop_after(data: Path, name: str, records: int, **changes: object) -> None:
     part._absorb = stop  # type: ignore[method-assign]
     part.learn(COUNT)
     assert part.stopped
+
+
+def test_decisions_in_a_file_of_their_own(data: Path) -> None:
+    """A file of someone else is not touched, and a resumed run goes on in its own, named again or not."""
+    home, reticent = data.parent, Reticent(data.parent)
+    words = [
+        "learn",
+        "visits.csv",
+        "-s",
+        "visits.toml",
+        "-e",
+        1,
+        "--seed",
+        3,
+        "--every",
+        50,
+        "--no-report",
+    ]
+    (home / "mine.txt").write_text("mine\n")
+    done = reticent(*words, "--decisions", "mine.txt", "-o", "new")
+    assert done.status == 2
+    assert "mine.txt exists already" in done.err
+    assert not (home / "new").exists()
+    assert reticent(*words, "--decisions", "whole.jsonl", "-o", "whole").status == 0
+    whole = (home / "whole.jsonl").read_text()
+    assert len(whole.splitlines()) == COUNT // 50
+    for name, more in (("silent", []), ("named", ["--decisions", "named.jsonl"])):
+        own = home / f"{name}.jsonl"
+        stop_after(data, name, 300, decisions=str(own))
+        assert 0 < len(own.read_text()) < len(whole)
+        done = reticent("learn", "--resume", "-o", name, "--decisions", "mine.txt")
+        assert done.status == 2
+        assert "is not the file of this run" in done.err
+        done = reticent("learn", "--resume", "-o", name, "--no-report", *more)
+        assert done.status == 0, done.err
+        assert own.read_text() == whole
+        assert not (home / name / "decisions.jsonl").exists()
+    assert (home / "mine.txt").read_text() == "mine\n"
 
 
 # Records that cannot be used -----------------------------------------------------------------------

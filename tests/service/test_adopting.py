@@ -211,6 +211,51 @@ def test_two_folders_do_not_charge_one_ledger(
             serve(data, half("three"))
 
 
+def test_a_ledger_that_bears_the_name_of_its_first_stream_is_closed_by_an_adoption(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only a ledger that was made with its stream has paid for nothing else since the backup."""
+    from reticent.service import adopting, folder, streams
+    from reticent.service.engine import Engine
+    from reticent.service.routes_admin import _AddLedger
+    from reticent.service.specification import Specification
+
+    monkeypatch.setenv("RETICENT_ANCHORS", str(tmp_path / "anchors"))
+    data, backup = tmp_path / "data", tmp_path / "backup"
+
+    def serve(*commands: Any) -> dict[str, str]:
+        """Carry out commands; returns why each ledger is closed."""
+        home = folder.Folder(folder.Options(data))
+        assert home.anchor is not None
+        engine = Engine(home.store, home.ring)
+        engine.committed = home.anchor.commit
+        try:
+            for command in commands:
+                engine.call(command)
+            with home.store.read() as rows:
+                return {row.name: row.closed for row in rows.ledgers()}
+        finally:
+            engine.stop()
+            home.close()
+
+    def create(name: str, ledger: str | None) -> streams.Create:
+        return streams.Create(Specification.from_dict(specification(name, ledger=ledger)))
+
+    serve(_AddLedger("shop", Budget(3.0, 1e-6, window=64), "record"))
+    serve(create("shop", "shop"), create("alone", None))
+    with pytest.raises(Problem, match="'alone' is that of stream 'alone' alone"):
+        serve(create("guest", "alone"))
+    shutil.copytree(data, backup)
+    serve(create("later", "shop"))
+    shutil.rmtree(data)
+    backup.rename(data)
+    done = adopting.adopt(folder.Options(data))
+    assert (done.closed, done.renewed) == (["shop"], ["alone"])
+    assert serve() == {"alone": "", "shop": serve()["shop"]}
+    with pytest.raises(Problem, match="not known"):
+        serve(create("more", "shop"))
+
+
 def streams_ledger(rows: Any) -> Guarantee:
     """What the ledger of stream s has paid for in all."""
     from reticent.service.ledgers import ledger_of

@@ -37,7 +37,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Path:
         client.send("two", records(3 * k, 3))
     with pytest.raises(Problem):
         client.create(specification("one", publish="every"))
-    with pytest.raises(Problem, match="does not fit"):
+    with pytest.raises(Problem, match="'one' is that of stream 'one' alone"):
         client.create(specification("four", ledger="one"))
     made = client.call("POST", "/v1/tokens", {"role": "data holder", "label": "holder"})
     service.client(made["token"]).call("GET", "/v1/streams/one/diagnostics")

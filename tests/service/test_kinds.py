@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import io
 import json
+import re
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -464,6 +465,30 @@ def test_a_bandit_that_is_told_whose_value_it_is(service: Service) -> None:
     client.create({"name": "records"} | common)
     ticket = client.ask("records")["ticket"]
     assert client.tell("records", ticket, 0.5, "ann")["accepted"] == 1
+
+
+def test_a_full_table_of_persons_does_not_say_how_many_it_knows(service: Service) -> None:
+    client = service.client()
+    rule = {"max_records": 2, "max_persons": 3}
+    client.create(specification("full", **rule))
+    rows = [row | {"person": f"p{k % 2}"} for k, row in enumerate(records(0, 4))]
+    client.send("full", rows)
+    client.create(
+        {"name": "full-bandit", "kind": "bandit", "budget": {"epsilon": 1, "delta": 1e-6}, "values": [0, 1],
+         "set": {"kind": "L2Ball", "dim": 2}, "patience": 9, **rule}
+    )  # fmt: skip
+    for k in range(3):
+        client.tell("full-bandit", client.ask("full-bandit")["ticket"], 0.5, person=f"p{k}")
+    more = [row | {"person": f"q{k}"} for k, row in enumerate(records(10, 4))]
+    for refused in (
+        lambda: client.send("full", more),
+        lambda: client.tell("full-bandit", client.ask("full-bandit")["ticket"], 0.5, person="q"),
+    ):
+        with pytest.raises(Problem, match="more persons than the stream has room for") as caught:
+            refused()
+        assert "known" not in caught.value.detail
+        assert re.findall(r"\d+", caught.value.detail) == ["3"]
+    client.send("full", more[:1])
 
 
 def test_a_schema_with_persons_needs_a_rule(service: Service) -> None:

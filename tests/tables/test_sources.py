@@ -88,6 +88,10 @@ def test_a_table_without_a_declared_column_is_refused(schema: Schema, tmp_path: 
     path.write_text("age,member\n20,true\n")
     with pytest.raises(TableError, match="no column 'job'; they have age, member"):
         read(path, Encoder(schema))
+    path.write_text("39,Doe,true\n20,Roe,false\n")  # without a header: the first line is a record
+    with pytest.raises(TableError, match="nor any other that the schema declares") as caught:
+        read(path, Encoder(schema))
+    assert not any(cell in str(caught.value) for cell in ("39", "Doe", "Roe"))
     path = tmp_path / "table.unknown"
     path.write_text(TABLE)
     with pytest.raises(

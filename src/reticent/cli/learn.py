@@ -104,6 +104,12 @@ def _check_folder(options: LearnOptions) -> None:
         )
     if options.out.exists() and not options.out.is_dir():
         raise Refused(f"--out {options.out} is a file; name a folder")
+    elsewhere = None if options.decisions in (None, STDIN) else Path(str(options.decisions))
+    if elsewhere is not None and elsewhere.is_file() and not options.overwrite:
+        if elsewhere.stat().st_size:
+            raise Refused(
+                f"--decisions {elsewhere} exists already; name another file, or use --overwrite to replace it"
+            )
 
 
 def _forget(options: LearnOptions) -> None:
@@ -240,7 +246,10 @@ def _follow(run: StreamingRun, size: int | None) -> int:
         return run.stopped
     if run.model is None:
         raise Refused(f"{run.data} holds no records")
-    status = _finish(options, run.console, run.model, run.diagnostics, run.seconds)
+    # what was learnt before a resumption took time that nobody measured here
+    learnt = run.seen - run.before
+    options = replace(options, decisions=run.decisions)
+    status = _finish(options, run.console, run.model, run.diagnostics, run.seconds, learnt=learnt)
     if not options.keep_state:
         checkpoint.forget(options.out)
     return status
@@ -308,7 +317,8 @@ def _from_files(
     X, y = open_encoded(options.data, encoder, word(options.format))
     console.note(f"reading {X.table.size / 2**20:,.0f} MiB from files in every pass")
     with resumable(options.out / RUN) as run:
-        if run.resumed:
+        resumed = run.resumed
+        if resumed:
             console.note(
                 "continuing the run that was interrupted here; its budget is already charged"
             )
@@ -317,7 +327,12 @@ def _from_files(
             estimator = tasks.build(settings, encoder).fit(watched, y)
         model = Model.from_estimator(estimator, encoder, records=len(X))
         status = _finish(
-            replace(options, every=None), console, model, None, time.perf_counter() - started
+            replace(options, every=None),
+            console,
+            model,
+            None,
+            time.perf_counter() - started,
+            learnt=0 if resumed else None,  # some of the work was done before
         )
         run.forget()
     return status
@@ -330,9 +345,13 @@ def _finish(
     diagnostics: Any,
     seconds: float,
     summary: Summary | None = None,
+    *,
+    learnt: int | None = None,
 ) -> int:
+    """Write what was learnt; ``learnt`` says how many records the seconds are for, all of them by default."""
     guarantee = model.guarantee
-    seconds = max(seconds, 1e-9)
+    learnt = model.records if learnt is None else learnt
+    rate = learnt / seconds if learnt and seconds > 0.0 else None
     paths = {"model": str(options.out / MODEL)}
     model.save(options.out / MODEL)
     if model.how["online"] and options.decisions != STDIN:
@@ -342,14 +361,17 @@ def _finish(
         Path(paths["summary"]).write_text(json.dumps(summary.to_dict(), indent=1) + "\n")
     if options.report:
         with Rate("drawing the report", None, shown=console.watched):
-            page = _report(options, model, diagnostics, seconds, summary)
+            page = _report(options, model, diagnostics, rate, summary)
         if page is None:
             console.note("no report, because plots need matplotlib: pip install matplotlib")
         else:
             paths["report"] = page
     count, unit = model.learnt_from.split()
+    words = count if learnt in (0, model.records) else f"{count}, {learnt:,} of them now"
+    if rate is not None:
+        words += f" in {seconds:.1f} s ({rate:,.0f}/s)"
     rows = [
-        (unit, f"{count} in {seconds:.1f} s ({model.records / seconds:,.0f}/s)"),
+        (unit, words),
         ("guarantee", str(guarantee)),
         *paths.items(),
     ]
@@ -369,7 +391,11 @@ def _finish(
 
 
 def _report(
-    options: LearnOptions, model: Model, diagnostics: Any, seconds: float, summary: Summary | None
+    options: LearnOptions,
+    model: Model,
+    diagnostics: Any,
+    rate: float | None,
+    summary: Summary | None,
 ) -> str | None:
     try:
         import matplotlib  # noqa: F401
@@ -380,7 +406,5 @@ def _report(
     path = options.out / REPORT
     command = shlex.join(["reticent", *sys.argv[1:]])
     shown = diagnostics if options.diagnostics else None
-    write(
-        path, model, shown, seconds=seconds, every=options.every, command=command, summary=summary
-    )
+    write(path, model, shown, rate=rate, every=options.every, command=command, summary=summary)
     return str(path)

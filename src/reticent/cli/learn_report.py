@@ -27,7 +27,7 @@ def write(
     model: Model,
     diagnostics: Any,
     *,
-    seconds: float,
+    rate: float | None,
     every: int | None,
     command: str,
     summary: Summary | None = None,
@@ -49,7 +49,8 @@ def write(
     if diagnostics is not None:
         # The counts below are computed from the records even if there is no curve, and so is the duration.
         page.shows_diagnostics = True
-        facts["records per second"] = f"{model.records / seconds:,.0f}"
+        if rate is not None:
+            facts["records per second"] = f"{rate:,.0f}"
     page.facts(facts)
     page.heading("The guarantee")
     page.guarantee(guarantee)

@@ -126,6 +126,7 @@ class StreamingRun:
         self.estimator = tasks.build(settings, encoder)
         self.diagnostics = Diagnostics(encoder.classes)
         self.seen = 0
+        self.before = 0  # records that were learnt before this process
         self.stopped = 0
         self.seconds = 0.0
         self.model: Model | None = None
@@ -148,8 +149,10 @@ class StreamingRun:
             self.estimator = type(self.estimator).from_state(state["stream"])
             self.seen = int(self.estimator.n_samples_seen_)
             self.model = self._as_model()
+        self.before = self.seen
         self.diagnostics.restore(state["diagnostics"])
         self._pending, self._offset = list(state["pending"]), int(state["offset"])
+        self._find_decisions(state.get("decisions"))
         before = Position(**state["position"])
         if self.data == STDIN or self.options.new_records:
             return  # the records that follow are new
@@ -159,6 +162,20 @@ class StreamingRun:
                 f"--new-records if none of these records has been learnt from before"
             )
         self._position = before
+
+    def _find_decisions(self, written: str | None) -> None:
+        """Continue the file to which the run has written; another one, if it is asked for, begins now."""
+        if written is None or self.options.decisions == STDIN:
+            return
+        if self.options.decisions is None:
+            self.decisions = written
+        elif _where(self.decisions) != written:
+            path = Path(self.decisions)
+            if path.is_file() and path.stat().st_size:
+                raise Refused(
+                    f"--decisions {path} is not the file of this run, {written}; omit the option, or name a new file"
+                )
+            self._offset = 0
 
     def _skip(self, source: Source) -> None:
         """Skip the records that were learnt before, and check that they have not changed."""
@@ -299,8 +316,8 @@ class StreamingRun:
         if self.decisions == STDIN:
             return os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
         file = open(self.decisions, "a", encoding="utf-8")  # noqa: SIM115 (the caller closes it)
-        # decisions that a crash left incomplete are written again, from the state
-        file.truncate(self._offset)
+        # decisions that a crash left incomplete are written again, from the state; what is gone stays gone
+        file.truncate(min(self._offset, file.tell()))
         return file
 
     def _decide(self) -> None:
@@ -330,6 +347,7 @@ class StreamingRun:
                 "diagnostics": self.diagnostics.to_dict(),
                 "pending": self._pending,
                 "offset": self._offset,
+                "decisions": None if self.decisions == STDIN else _where(self.decisions),
                 "complete": complete,
             },
         )

@@ -29,6 +29,7 @@ from reticent.privacy.errors import BudgetExceeded
 from reticent.service import chain, runners
 from reticent.service.anchor import count_adoption
 from reticent.service.folder import Home, Options, open_home
+from reticent.service.ledgers import own_ledgers
 from reticent.service.packing import pack, unpack
 from reticent.service.sealing import state_place
 from reticent.service.specification import Specification
@@ -115,12 +116,12 @@ def _renew_all(folder: Home, rows: Transaction, complete: bool, copies: int) -> 
 
 def _close_shared(rows: Transaction, streams: list[StreamRow]) -> list[str]:
     """Close all ledgers but those of one stream each, and return their names."""
-    own = {row.name for row in streams if row.ledger == row.name}
+    # earlier versions let other streams charge them
     shared = {row.ledger for row in streams if row.ledger != row.name}
-    shared |= {table.name for table in rows.tables()}
+    own = own_ledgers(streams) - shared
     closed = []
     for ledger in rows.ledgers():
-        if not ledger.closed and (ledger.name in shared or ledger.name not in own):
+        if not ledger.closed and ledger.name not in own:
             rows.set_ledger(replace(ledger, closed=_LOST))
             closed.append(ledger.name)
     return closed

@@ -9,7 +9,7 @@ from reticent import sets
 from reticent.bandit import ProjectionFreeBandit
 from reticent.privacy import Guarantee, Participation
 from reticent.service.problems import Problem
-from reticent.service.records import Batch
+from reticent.service.records import Batch, check_persons
 from reticent.service.specification import Specification
 from reticent.state import parts
 from reticent.state.lease import Lease
@@ -129,6 +129,10 @@ class Player:
                 "no-person",
                 'this stream protects persons: send "person" with the id of the value\'s person',
             )
+        if person is not None and value is not None:
+            table = self._bandit._persons
+            assert table is not None
+            check_persons(table, [person], self._bandit._total.steps + 1)
         try:
             self._bandit.tell(value, ticket - self._before, person)
         except ValueError as error:

@@ -14,7 +14,7 @@ from reticent.estimators.stream import Stream, StreamPlan, plan_of
 from reticent.losses.records import clip_labels
 from reticent.privacy import Guarantee
 from reticent.service.problems import Problem
-from reticent.service.records import Batch
+from reticent.service.records import Batch, check_persons
 from reticent.service.specification import Specification
 from reticent.state.lease import Lease
 from reticent.state.persons import Persons
@@ -104,12 +104,9 @@ class LinearLearner:
                 "no-person",
                 'this stream protects persons: every record must name its person in "person"',
             )
-        if stream._saved is not None:
-            stream._resume()
-        try:
-            stream._ids(batch.persons, len(batch))
-        except (ValueError, TypeError) as error:
-            raise Problem(422, "bad-persons", str(error)) from None
+        table = self.persons
+        assert table is not None
+        check_persons(table, batch.persons, stream._learner.steps + 1)
 
     def learn(self, batch: Batch) -> None:
         labels, beyond = self._labels(batch.codes)

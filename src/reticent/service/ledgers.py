@@ -11,7 +11,7 @@ from reticent.privacy.errors import BudgetExceeded
 from reticent.service.chain import digest_of_charge
 from reticent.service.engine import Turn
 from reticent.service.problems import Problem
-from reticent.service.store import EntryRow, LedgerRow, Reading
+from reticent.service.store import EntryRow, LedgerRow, Reading, StreamRow
 
 
 def add_ledger(turn: Turn, name: str, budget: Budget, unit: str) -> None:
@@ -40,6 +40,21 @@ def ledger_of(rows: Reading, name: str) -> Ledger:
     raise Problem(
         404, "unknown-ledger", f"there is no ledger {name!r}; an administrator can add one"
     )
+
+
+def check_shared(rows: Reading, name: str) -> None:
+    """Refuse a ledger that was made for one stream: a restore assumes that it paid for nothing else."""
+    if name in own_ledgers(rows.streams()):
+        raise Problem(
+            409,
+            "ledger-of-a-stream",
+            f"ledger {name!r} is that of stream {name!r} alone; an administrator can add one for several streams",
+        )
+
+
+def own_ledgers(streams: list[StreamRow]) -> set[str]:
+    """The ledgers that were made with a stream, which pay for that stream alone."""
+    return {row.ledger for row in streams if row.specification.get("ledger") is None}
 
 
 def charge(turn: Turn, name: str, guarantee: Guarantee, what: str) -> None:

@@ -8,7 +8,7 @@ record names the line and the column, and never quotes a cell.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from reticent.checks import FloatArray
 from reticent.service import arrow, kernels
 from reticent.service.keys import MOST, Keys
 from reticent.service.problems import Problem
+from reticent.state.persons import Persons
 from reticent.tables import Column, Encoder
 from reticent.tables.encoder import person_id
 
@@ -70,6 +71,33 @@ class Batch:
         """Some of the records, for learning; their keys are omitted."""
         persons = None if self.persons is None else [self.persons[place] for place in places]
         return Batch(self.X[places], self.codes[places], persons, [], [])
+
+
+def check_persons(table: Persons, ids: Sequence[str], step: int) -> None:
+    """Refuse ids of another kind, and more persons than a stream may have, without saying how many it knows.
+
+    Parameters
+    ----------
+    table : Persons
+        Table of persons of the stream.
+    ids : sequence of str
+        Persons of the next records.
+    step : int
+        Step of the first of these records.
+    """
+    try:
+        digests = table.digests(ids, len(ids))
+    except (ValueError, TypeError) as error:
+        raise Problem(422, "bad-persons", str(error)) from None
+    try:
+        table.check_room(digests, step)
+    except ValueError:
+        raise Problem(
+            422,
+            "bad-persons",
+            f"these records are of more persons than the stream has room for, max_persons="
+            f"{table.participation.max_persons}, and nothing was learnt; create another stream for new persons",
+        ) from None
 
 
 class Reader:

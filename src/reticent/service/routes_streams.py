@@ -15,7 +15,7 @@ from starlette.responses import Response, StreamingResponse
 
 from reticent.service import learners, made_up, runners, streams, totals
 from reticent.service.engine import Live
-from reticent.service.ledgers import ledger_of
+from reticent.service.ledgers import check_shared, ledger_of
 from reticent.service.problems import Problem
 from reticent.service.records import Batch
 from reticent.service.specification import Specification
@@ -355,6 +355,7 @@ async def estimate(service: Service, request: Request) -> Response:
     if specification.ledger is not None:
         with service.engine.store.read() as rows:
             ledger = ledger_of(rows, specification.ledger)
+            check_shared(rows, specification.ledger)
             with contextlib.suppress(ValueError):
                 fits = False
                 fits = ledger.fits(guarantee)

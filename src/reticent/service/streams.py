@@ -11,7 +11,7 @@ import msgspec
 from reticent.service import keys as packed
 from reticent.service import runners
 from reticent.service.engine import Head, Live, Turn
-from reticent.service.ledgers import add_ledger, charge
+from reticent.service.ledgers import add_ledger, charge, check_shared
 from reticent.service.problems import Problem
 from reticent.service.records import Batch
 from reticent.service.specification import Specification
@@ -42,6 +42,8 @@ class Create:
                 "name-taken",
                 f"there is a stream {asked.name!r} with another specification; choose another name",
             )
+        if asked.ledger is not None:
+            check_shared(turn.rows, asked.ledger)
         # The ledger is charged below, in the same transaction, before any noise is drawn.
         runner = runners.start(asked)
         guarantee = runner.guarantee

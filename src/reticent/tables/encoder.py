@@ -231,8 +231,14 @@ class Encoder:
         names = self.wanted(target)
         absent = [name for name in names if name not in there]
         if absent:
-            found = ", ".join(there)
-            raise TableError(f"the data have no column {absent[0]!r}; they have {found}")
+            # a first line without any declared name may be a record: it is not quoted
+            named = any(column.name in there for column in self.schema.columns)
+            found = f"they have {', '.join(there)}"
+            if not named:
+                found = (
+                    "nor any other that the schema declares; their first line must name the columns"
+                )
+            raise TableError(f"the data have no column {absent[0]!r}; {found}")
         used = {*names, *(column.name for column in self.schema.columns)}
         return [name for name in there if name not in used]
 

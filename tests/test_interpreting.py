@@ -682,6 +682,16 @@ def test_what_python_does_otherwise_is_left_to_machine_code(y):
     assert found[: len(found) // 2] == found[len(found) // 2 :]
 
 
+def test_plain_arrays_and_numbers_are_returned():
+    kernel = interpreting.Kernel(phis.phi_all(phis.SQUARED).machine_code, 100.0)
+    assert type(kernel(np.ones(1), np.ones(3), np.zeros(3))) is np.ndarray
+    assert type(kernel) is interpreting.Kernel
+    found = interpreting.Kernel(door.bounded_rows.machine_code, 100.0)(
+        np.ones((2, 2)), 1.0, 1.0, np.empty((2, 2))
+    )
+    assert [type(one) for one in found] == [int, int]
+
+
 def test_arguments_may_share_memory():
     def twice(x, y):
         for i in range(y.size):

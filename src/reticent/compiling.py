@@ -94,8 +94,8 @@ def compiled(
         Seconds that a process may interpret the function before it is compiled, which takes up to several seconds. Both
         ways must give the same numbers to the last bit (``tests/test_interpreting.py`` compares them), so this is not
         for functions that need 64-bit integers to wrap around, pointers, linear algebra or ``fastmath``, nor for those
-        that take a generator, whose lock the caller holds. They write squares as products and sort with
-        ``kind="mergesort"``.
+        that take a generator, whose lock the caller holds. They write squares as products and other powers as
+        ``math.pow``, sort with ``kind="mergesort"``, and return no array that they were given.
     meanwhile : callable, optional
         What is called for that long in place of interpreting the function.
     **options

@@ -149,9 +149,11 @@ def _same_arithmetic(argument: Any) -> bool:
 
 
 def _as_numba_returns(value: Any) -> Any:
-    """Numbers of NumPy as those of Python, as compiled functions return them."""
+    """Numbers of NumPy as those of Python, and plain arrays, as compiled functions return them."""
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, np.ndarray):
+        return np.asarray(value)
     return tuple(map(_as_numba_returns, value)) if isinstance(value, tuple) else value
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 import gc
 import os
 import pickle
@@ -249,6 +250,21 @@ def test_no_place_for_the_lock_is_said(tmp_path, monkeypatch):
     total.state()
     with pytest.raises(OSError, match="RETICENT_LOCKS"):
         step(total, 0.2)
+
+
+@pytest.mark.skipif(lease.fcntl is None, reason="this system does not lock files")
+def test_a_file_system_without_locks_is_said(monkeypatch):
+    def refuse(*arguments):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(lease.fcntl, "lockf", refuse)
+    total, step = a_total()
+    total.state()
+    with pytest.raises(OSError, match=r"could not be locked .* RETICENT_LOCKS"):
+        step(total, 0.2)
+    monkeypatch.undo()
+    step(total, 0.2)
+    assert total.steps == 2
 
 
 def test_the_lock_file_belongs_to_its_user_alone(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ import pytest
 
 import reticent
 from reticent import tables
+from reticent.state import files, locks
 
 OPTIONS = {"classes": [0, 1], "feature_norm": 1.0, "random_state": 0}
 
@@ -191,3 +193,18 @@ def test_labels_that_change_between_passes_are_noticed(folder):
 
     with pytest.raises(tables.TableError, match=r"y\.npy was changed"):
         reticent.PrivateLogisticRegression(**OPTIONS).fit(X.watched(watch), y)
+
+
+@pytest.mark.skipif(locks.fcntl is None, reason="this system does not lock files")
+def test_a_file_system_without_locks_is_not_taken_for_another_process(tmp_path, monkeypatch):
+    def refuse(*arguments):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(locks.fcntl, "flock", refuse)
+    with (
+        pytest.raises(OSError, match=r"could not be locked .* such as a local disk"),
+        reticent.resumable(tmp_path / "run"),
+    ):
+        pass
+    with pytest.raises(OSError, match=r"could not be locked"):
+        files.File(tmp_path / "state").save({"steps": 1})

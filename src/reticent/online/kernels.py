@@ -100,7 +100,7 @@ def anchor_weight(knobs, t):
     if growth == 0.0:
         return knobs[ANCHOR]
     # a square root is much faster than a power
-    return knobs[ANCHOR] + growth * (math.sqrt(t) if power == 0.5 else t**power)
+    return knobs[ANCHOR] + growth * (math.sqrt(t) if power == 0.5 else math.pow(t, power))
 
 
 @specialised

@@ -80,8 +80,13 @@ def _folder(data: Path) -> Iterator[CheckResult]:
     served = False
     if (data / LOCK).exists():
         handle = os.open(data / LOCK, os.O_RDWR)
-        served = not try_lock(handle)
-        os.close(handle)
+        try:
+            served = not try_lock(handle)
+        except OSError as error:
+            yield CheckResult(BROKEN, "process", str(error.strerror))
+            return
+        finally:
+            os.close(handle)
     yield CheckResult(
         OK, "process", "it is being served" if served else "it is not being served now"
     )

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from reticent.privacy.errors import ForkError
+from reticent.state.locks import without_locks
 
 try:
     import fcntl
@@ -219,6 +220,8 @@ def _take(identity: str) -> bool:
         fcntl.lockf(_file(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _place(identity))
     except (BlockingIOError, PermissionError):
         return False
+    except OSError as error:
+        raise without_locks(error, "streams.lock, by RETICENT_LOCKS,") from None
     return True
 
 

@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,12 +37,29 @@ def is_rehearsal() -> bool:
 
 @contextlib.contextmanager
 def rehearsing() -> Iterator[None]:
-    """Within this block solvers state their cost and return without charging, drawing or computing a point."""
+    """Within this block a fit ends with :class:`Rehearsed` where it would be charged: nothing is drawn or computed."""
     token = _rehearsing.set(True)
     try:
         yield
     finally:
         _rehearsing.reset(token)
+
+
+class Rehearsed(Exception):
+    """Raised by a fit inside :func:`rehearsing`; says what the fit would cost.
+
+    Parameters
+    ----------
+    guarantee : callable
+        Returns the guarantee that the fit would have.
+    plan : SolverPlan, optional
+        The solver's plan, if it is the solver that would be charged.
+    """
+
+    def __init__(self, guarantee: Callable[[], Guarantee], plan: SolverPlan | None = None) -> None:
+        super().__init__("this was a rehearsal: nothing was fitted")
+        self.guarantee = guarantee
+        self.plan = plan
 
 
 @dataclass
@@ -222,19 +240,18 @@ def solve(
     )
     plan = planned(problem)
     # Errors in the callback or in the run to continue are found here, before anything is spent.
-    recorder = plan.recorder(solver, callback, progress)
     if resume is not None and plan.identity is None:
         raise ValueError(f"a run of {solver} cannot be continued; leave resume out")
-    source = Source(seed)
-    guarantee = plan.guarantee_for(source, calibration)
     file = current_run()
-    fixed = {}
     if file is not None:
-        fixed = _fixed(solver, plan, X, seed, guarantee, callback=callback, resume=resume)
+        _check_resumable(solver, plan, X, callback=callback, resume=resume)
+    source = Source(seed)
     if _rehearsing.get():
-        return Fit(np.zeros(0), guarantee, recorder.close())
+        raise Rehearsed(partial(plan.guarantee_for, source, calibration), plan)
+    recorder = plan.recorder(solver, callback, progress)
+    guarantee = plan.guarantee_for(source, calibration)
     if file is not None:
-        source, over = file.begin(fixed, source)
+        source, over = file.begin(_fixed(solver, plan, X, seed, guarantee), source)
         if over is not None:
             return Fit(over["point"], guarantee, recorder.close(), None, over["released"])
         charge(guarantee, f"{solver}, run {file.name}", once=True)
@@ -271,12 +288,9 @@ def _need_memory(solver: str, X: Any) -> None:
         )
 
 
-def _fixed(
-    solver: str, plan: SolverPlan, X: Any, seed: int | None, guarantee: Guarantee, **shown: Any
-) -> dict[str, Any]:
-    """What identifies a fit that may be killed and restarted, as plain data."""
-    identity = getattr(X, "identity", None)
-    if identity is None:
+def _check_resumable(solver: str, plan: SolverPlan, X: Any, **shown: Any) -> None:
+    """Refuse a fit that could not be continued after it was killed."""
+    if getattr(X, "identity", None) is None:
         raise ValueError(
             "a resumable fit needs a table in files (from reticent.tables.open), on a cluster or on a device; of "
             "other records it cannot be checked that they are the same after a restart"
@@ -290,9 +304,15 @@ def _fixed(
         raise ValueError(
             f"a resumable {solver} shows nothing before its result is safe; leave out {' and '.join(shown)}"
         )
+
+
+def _fixed(
+    solver: str, plan: SolverPlan, X: Any, seed: int | None, guarantee: Guarantee
+) -> dict[str, Any]:
+    """What identifies a fit that may be killed and restarted, as plain data."""
     return {
         "solver": solver,
-        "records": identity,
+        "records": X.identity,
         "settings": {name: str(value) for name, value in plan.settings.items()},
         "promise": guarantee.to_dict() | {"seed": seed},
         **terms(plan.problem),

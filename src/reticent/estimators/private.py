@@ -29,7 +29,7 @@ from reticent import checks
 from reticent.erm import Fit
 from reticent.erm.passes import surveyed
 from reticent.erm.problem import Groups
-from reticent.erm.solver import is_rehearsal, rehearsing
+from reticent.erm.solver import Rehearsed, SolverPlan, is_rehearsal, rehearsing
 from reticent.estimators import parameters
 from reticent.estimators.bounds import Search
 from reticent.estimators.counts import counted
@@ -45,6 +45,7 @@ from reticent.privacy import (
     Guarantee,
     Release,
     charge,
+    compose,
     gaussian,
     uncharged,
     with_remarks,
@@ -385,15 +386,22 @@ class PrivateEstimator(FittedEstimator, ABC):
         if outputs is not None:
             table = replace(table, rest=np.zeros(outputs[0]), rest_bound=outputs[1])
 
-        def rehearse(rest: Budget) -> Fit:
-            quiet = {**common, "budget": rest, "seed": 0, "progress": False}
-            return self._solve(table, labels, quiet)
+        def rehearse(rest: Budget) -> None:
+            self._solve(table, labels, {**common, "budget": rest})
 
-        rest, whole = reserve(budget, beside, rehearse)
-        common["budget"] = rest
-        whole = with_remarks(changed(whole, seeded=common["seed"] is not None))
+        common["budget"], plan = reserve(budget, beside, rehearse)
+        whole = with_remarks(
+            Guarantee.of(
+                budget,
+                (*beside, *plan.releases),
+                lattice=plan.problem.precision == "lattice",
+                seeded=common["seed"] is not None,
+                caveats=plan.caveats,
+                unit=plan.problem.unit,
+            )
+        )
         if is_rehearsal():
-            raise Rehearsed(whole)
+            raise Rehearsed(lambda: whole)
         charge(whole, f"{type(self).__name__} with {beside[0].mechanism}")
         return whole
 
@@ -407,10 +415,7 @@ class PrivateEstimator(FittedEstimator, ABC):
     @staticmethod
     def _paid(whole: Guarantee | None, solve: Callable[[], Fit]) -> Fit:
         """The fit; not charged again if it was charged together with other releases."""
-        fit = solve() if whole is None else uncharged(solve)
-        if is_rehearsal():
-            raise Rehearsed(fit.guarantee)
-        return fit
+        return solve() if whole is None else uncharged(solve)
 
     def _publish(self, fit: Fit, table: Table, whole: Guarantee | None = None) -> FloatArray:
         """Set all fitted attributes except the coefficients; return one row of weights per output."""
@@ -515,21 +520,13 @@ def class_factors(value: Any, classes: Any, numbers: Any) -> tuple[FloatArray | 
     return table[numbers], float(table.max())
 
 
-class Rehearsed(Exception):
-    """Raised instead of fitting; carries the guarantee that the fit would have."""
-
-    def __init__(self, guarantee: Guarantee) -> None:
-        super().__init__("this was a rehearsal: nothing was fitted")
-        self.guarantee = guarantee
-
-
 def price(estimator: Any, X: Any, y: Any, groups: Any = None) -> Guarantee:
     """The guarantee that ``estimator.fit(X, y, groups=groups)`` would give; charges nothing and draws no noise."""
     try:
         with rehearsing():
             estimator.fit(X, y, **({} if groups is None else {"groups": groups}))
     except Rehearsed as end:
-        return end.guarantee
+        return end.guarantee()
     raise TypeError(f"{type(estimator).__name__} cannot state the cost of a fit in advance")
 
 
@@ -539,9 +536,9 @@ def _epsilon(curve: Curve, delta: float) -> float:
 
 
 def reserve(
-    budget: Budget, releases: Sequence[Release], rehearse: Callable[[Budget], Fit]
-) -> tuple[Budget, Guarantee]:
-    """The largest budget that these releases leave for a fit, and the guarantee of everything together.
+    budget: Budget, releases: Sequence[Release], rehearse: Callable[[Budget], object]
+) -> tuple[Budget, SolverPlan]:
+    """The largest budget that these releases leave for a fit, and the plan of that fit.
 
     Parameters
     ----------
@@ -550,21 +547,21 @@ def reserve(
     releases : sequence of Release
         The other releases: pure if the budget's delta is 0, else Gaussian.
     rehearse : callable
-        ``rehearse(budget)`` returns a fit on an empty table; only its guarantee is used.
+        ``rehearse(budget)`` rehearses the fit on an empty table.
 
     Returns
     -------
     tuple
-        The budget of the fit, and the guarantee of everything together.
+        The budget of the fit, and its plan, of which only the cost is used.
 
     Raises
     ------
     ValueError
         If the releases leave too little for the fit.
     """
-    beside = Guarantee.of(budget, releases)
-    pure = budget.delta == 0.0
-    if pure:
+    costs = [(release.curve, release.count) for release in releases]
+    beside = compose(costs)
+    if budget.delta == 0.0:
         assert beside.pure is not None
         epsilon = budget.epsilon - beside.pure
     else:
@@ -573,18 +570,11 @@ def reserve(
     before = None  # the epsilon tried last, and by how much the total exceeded the budget
     for _ in range(_TRIES):
         rest = budget.with_(epsilon=epsilon * (1.0 - 2.0**-40))
-        with rehearsing():
-            fit = rehearse(rest)
-        whole = Guarantee.of(
-            budget,
-            (*releases, *fit.guarantee.releases),
-            lattice=fit.guarantee.lattice,
-            caveats=fit.guarantee.caveats,
-            unit=fit.guarantee.unit,
-        )
-        excess = _epsilon(whole.curve, budget.delta) - budget.epsilon
+        plan = _plan_of(rehearse, rest)
+        whole = compose([*costs, *((release.curve, release.count) for release in plan.releases)])
+        excess = _epsilon(whole, budget.delta) - budget.epsilon
         if excess <= 1e-12 * budget.epsilon:
-            return rest, whole
+            return rest, plan
         # The first guess takes the fit to be Gaussian. Objective perturbation is not, so the total overshoots. The
         # first step down assumes that the total changes by as much as the fit's part; later steps use the slope.
         slope = 1.0 if before is None else (before[1] - excess) / (before[0] - epsilon)
@@ -596,3 +586,15 @@ def reserve(
         f"the budget ({budget}) is too small to share between the fit and {releases[0].mechanism}; "
         "raise epsilon, or state the bounds that would be found privately. Nothing was spent"
     )
+
+
+def _plan_of(rehearse: Callable[[Budget], object], budget: Budget) -> SolverPlan:
+    """The plan of the solver in a rehearsal with a budget."""
+    plan = None
+    try:
+        with rehearsing():
+            rehearse(budget)
+    except Rehearsed as end:
+        plan = end.plan
+    assert plan is not None
+    return plan

@@ -45,7 +45,6 @@ from reticent.privacy import (
     PrivacyLeakWarning,
     Release,
     remarked,
-    with_remarks,
 )
 from reticent.solve.blocks import Form, InMemory, IsClass, Lazy
 
@@ -155,12 +154,13 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         common = self._common()
         people = self._population(sample_weight, groups, X.shape[0])
         beside = self._beside(common["budget"], people, X, numbers)
+        releases = beside.releases
         whole, limit = None, math.log(4.0 * people.count)
-        if beside.releases:
+        if releases:
             weighted = beside.balanced or people.weights is not None or beside.factors is not None
             outputs = len(self.classes_) if len(self.classes_) > 2 else 1
             whole = self._reserve(
-                beside.releases,
+                releases,
                 common,
                 X,
                 weighted,
@@ -182,8 +182,6 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
             rest = self._at_rest(known[1:] if len(known) == 2 else known)
             table = replace(table, rest=np.clip(rest, -limit, limit), rest_bound=limit)
         fit = self._paid(whole, lambda: self._solve(table, numbers, common))
-        if whole is not None:
-            whole = with_remarks(whole)
         if beside.judged is not None:
             rate, doubt = float(known[1]), counts.doubt / people.count
             self._judge(beside.judged, fit, table, numbers, people.shares, source, rate, doubt)

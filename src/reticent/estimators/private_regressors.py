@@ -117,10 +117,11 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
         common = self._common()
         people = self._population(sample_weight, groups, X.shape[0])
         beside = self._beside(common["budget"], people, X)
+        releases = beside.releases
         level, whole = beside.level, None
-        if beside.releases:
+        if releases:
             whole = self._reserve(
-                beside.releases,
+                releases,
                 common,
                 X,
                 people.weights is not None,
@@ -763,8 +764,7 @@ class PrivateLasso(PrivateRegressor):
         cost = 2.0 * size**2 / steps + size * corner * math.log(2.0 * columns) / count
         noise = columns / budget.epsilon if pure else math.sqrt(columns) / budget.mu
         length = cost * count / (noise * size)
-        # no row with an entry of 1 is that short; in a rehearsal no norm has been found yet
-        if length <= 1.0 or not hasattr(self, "_units"):
+        if length <= 1.0:  # no row with an entry of 1 is that short
             return ""
         return (
             f"; rows of Euclidean norm below about {length * self._units.norm:.2g} are learnt better by "

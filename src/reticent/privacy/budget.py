@@ -113,9 +113,9 @@ class Scope:
 
 
 @functools.lru_cache(maxsize=64)
-def _scope(neighbours: str, window: int | None, ages: tuple[int, ...]) -> Scope:
-    """The scope of a budget, whose fields have been checked."""
-    return Scope(neighbours, window, ages)
+def _scope(neighbours: str, window: int | None, fade: Fade | None) -> Scope:
+    """The scope of a budget with these fields."""
+    return Scope(neighbours, window, tuple(age for age, _ in fade or ()))
 
 
 def plain(value: float) -> str:
@@ -259,7 +259,7 @@ class Budget:
     @property
     def scope(self) -> Scope:
         """Whom the budget protects, and for how long."""
-        return _scope(self.neighbours, self.window, tuple(age for age, _ in self.fade or ()))
+        return _scope(self.neighbours, self.window, self.fade)
 
     @property
     def profile(self) -> tuple[tuple[int, float], ...]:
@@ -294,7 +294,7 @@ class Budget:
                 "delta must be above 0 for Gaussian noise, got a budget with delta = 0; choose "
                 "delta > 0 (say Budget(epsilon, 1e-6)), or pure noise such as gamma or laplace"
             )
-        return gaussian.mu(self.epsilon, self.delta)
+        return gaussian.largest_mu(self.epsilon, self.delta)
 
     def sensitivity(self, norm: float) -> float:
         """How far one record can move a sum of contributions that are clipped to ``norm``.

@@ -220,11 +220,12 @@ def mu(epsilon: float, delta: float) -> float:
             "delta must be above 0 for Gaussian noise, got 0.0: no amount of Gaussian noise is private with "
             "delta = 0; choose delta > 0 (say 1e-6), or pure noise such as gamma or laplace"
         )
-    return _mu(epsilon, delta)
+    return largest_mu(epsilon, delta)
 
 
 @functools.lru_cache(maxsize=4096)
-def _mu(epsilon: float, delta: float) -> float:
+def largest_mu(epsilon: float, delta: float) -> float:
+    """:func:`mu` for a delta above 0. Arguments are not checked."""
     target = math.log(delta) - _margin(math.log(delta))
     # Two values of mu that are certainly private: one makes Phi(-a) < delta, one is exact at epsilon = 0.
     z = math.sqrt(2.0 * (1.0 - target))

@@ -101,12 +101,8 @@ class ClassCounts(release.NoisyVector):
     ) -> ClassCounts:
         """Counts that spend ``share`` of a budget."""
         places = 1.0 if budget.neighbours == "zero-out" else 2.0
-        noise, level = release.share_of(budget, share)
-        moved = math.sqrt(places) if noise == "gaussian" else places
-        scale = moved / level
-        if precision == "lattice":
-            scale = release.scale_for(moved, level, classes, noise)
-        return cls(words, moved, classes, scale, noise, precision)
+        moved = places if budget.delta == 0.0 else math.sqrt(places)
+        return cls.spending(share, budget, words, moved, classes, precision=precision)
 
     @property
     def classes(self) -> int:

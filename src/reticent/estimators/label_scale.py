@@ -16,8 +16,8 @@ import numpy as np
 
 from reticent.checks import FloatArray
 from reticent.erm.rounded_sums import UNIT, UNITS
-from reticent.estimators.scaling import NoisySum
 from reticent.noise import Source
+from reticent.noise.release import NoisyVector
 from reticent.privacy import Budget, Release
 
 _COUNTS, _SUMS = (0.01, 0.02, 0.05), (0.01, 0.02)
@@ -54,9 +54,9 @@ class LabelScale:
         Number of records, or of persons if persons are protected.
     times : float
         Approximate clip of the labels, as a multiple of their standard deviation.
-    distances : NoisySum
+    distances : NoisyVector
         Counts of distances from the mean label.
-    rest : NoisySum
+    rest : NoisyVector
         Sum of the centred and clipped labels, in units of the clip.
 
     Examples
@@ -70,8 +70,8 @@ class LabelScale:
 
     count: int
     times: float
-    distances: NoisySum
-    rest: NoisySum
+    distances: NoisyVector
+    rest: NoisyVector
 
     @classmethod
     def of(
@@ -96,9 +96,15 @@ class LabelScale:
         each = budget.sensitivity(1.0)
         moved = each if budget.delta == 0.0 else math.sqrt(each)
         for share in _COUNTS:
-            distances = NoisySum.of(
-                "counts of distances of labels", budget, share, moved, len(_EDGES) + 1, 2.0 * count, precision
-            )  # fmt: skip
+            distances = NoisyVector.spending(
+                share,
+                budget,
+                "counts of distances of labels",
+                moved,
+                len(_EDGES) + 1,
+                2.0 * count,
+                precision,
+            )
             error = distances.deviation * math.sqrt(6.0) / count
             if error <= _CLEAR:
                 break
@@ -106,8 +112,8 @@ class LabelScale:
             return None
         moved = each * (1.0 + 4.0 * UNITS * UNIT * count)
         for share in _SUMS:
-            rest = NoisySum.of(
-                "sum of clipped labels", budget, share, moved, 1, float(count), precision
+            rest = NoisyVector.spending(
+                share, budget, "sum of clipped labels", moved, 1, float(count), precision
             )
             if rest.deviation <= _LEVEL * count:
                 break

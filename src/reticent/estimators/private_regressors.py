@@ -28,11 +28,12 @@ from reticent.estimators.finding import label_bounds, warn_of_flat_labels
 from reticent.estimators.label_scale import LabelScale, moved
 from reticent.estimators.mixins import Bounded, FiniteLabels, FloatArray, lazily, real_labels
 from reticent.estimators.private import Population, PrivateEstimator, Table, releases_of
-from reticent.estimators.scaling import NoisySum, Scaling, clip_entries, too_large
+from reticent.estimators.scaling import Scaling, clip_entries, too_large
 from reticent.estimators.summary import Moments, NoIntervals, SquaredLabels, Summary, summarise
 from reticent.losses import ClipCounts, Huber, Squared
 from reticent.losses.records import row_norms
 from reticent.noise import Source
+from reticent.noise.release import NoisyVector
 from reticent.privacy import Budget, Guarantee, Release
 from reticent.sets import L1Ball
 from reticent.solve.blocks import ByEntries, CountBeyond, Form, InMemory, Lazy, Within, summed
@@ -66,7 +67,7 @@ class _LabelReleases:
     of_labels: Search | None
     search: Search | None
     scaling: Scaling | None
-    level: NoisySum | None  # the sum of the labels
+    level: NoisyVector | None  # the sum of the labels
     spread: LabelScale | None
     squares: SquaredLabels | None
 
@@ -213,7 +214,7 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
         """The additional release that intervals need; None without them."""
         return None
 
-    def _label_sum(self, budget: Budget, count: int) -> NoisySum | None:
+    def _label_sum(self, budget: Budget, count: int) -> NoisyVector | None:
         """The noisy sum of the labels, from which the intercept starts; None if it starts from 0."""
         return None
 
@@ -248,7 +249,7 @@ def sum_of_labels(labels: FloatArray, weights: Any) -> FloatArray:
 
 
 def _mean_label(
-    level: NoisySum, labels: FloatArray, people: Population, source: Source
+    level: NoisyVector, labels: FloatArray, people: Population, source: Source
 ) -> FloatArray:
     """The noisy mean label, shrunk towards the middle by the ratio of the assumed variance to the total."""
     total = level.draw(sum_of_labels(labels, people.shares), source)
@@ -432,15 +433,15 @@ class PrivateLinearRegression(PrivateRegressor):
             )
         return SquaredLabels.of(budget, self.noise_precision)
 
-    def _label_sum(self, budget: Budget, count: int) -> NoisySum | None:
+    def _label_sum(self, budget: Budget, count: int) -> NoisyVector | None:
         if self._asked_scaling == "none" or not self.fit_intercept:
             return None
         if self.solver in ("adassp", "gradient-descent"):
             return None
         moved = budget.sensitivity(1.0) * (1.0 + 4.0 * UNITS * UNIT * count)
         for share in _LEVELS:
-            total = NoisySum.of(
-                "sum of the labels", budget, share, moved, 1, float(count), self.noise_precision
+            total = NoisyVector.spending(
+                share, budget, "sum of the labels", moved, 1, float(count), self.noise_precision
             )
             if total.deviation <= _CLEAR * count:
                 break

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,7 +25,8 @@ from reticent.checks import FloatArray
 from reticent.erm.rounded_sums import UNIT, UNITS, weighted_rows
 from reticent.estimators.bounds import Columns
 from reticent.losses.records import clip_rows, row_norms, unit_rows
-from reticent.noise import Source, release
+from reticent.noise import Source
+from reticent.noise.release import NoisyVector
 from reticent.privacy import Budget, Release
 from reticent.solve.blocks import block_size, ends, summed
 
@@ -191,53 +192,6 @@ def in_labels(
     return (0.5 * high - 0.5 * low) * coefficients, float(from_unit(intercept, low, high))
 
 
-@dataclass(frozen=True)
-class NoisySum(release.NoisyVector):
-    """Description of a noisy sum over the records.
-
-    Parameters
-    ----------
-    words : str
-        Name of the release in the guarantee.
-    moved : float
-        Sensitivity: Euclidean norm for Gaussian noise, 1-norm for Laplace noise.
-    size : int
-        Number of entries.
-    scale : float
-        Scale of the noise.
-    noise : {"gaussian", "laplace"}
-        Distribution of the noise.
-    precision : {"lattice", "float"}
-        Where noisy values lie; "float" is for simulations.
-
-
-    Examples
-    --------
-    >>> total = NoisySum.of("labels", Budget(1.0, 1e-6), 0.01, 1.0, 1, 1000.0)
-    >>> total.release.noise
-    'Gaussian, standard deviation 42.2468'
-    """
-
-    @classmethod
-    def of(
-        cls,
-        words: str,
-        budget: Budget,
-        share: float,
-        moved: float,
-        size: int,
-        largest: float,
-        precision: str = "lattice",
-    ) -> Self:
-        """A sum that spends ``share`` of a budget; its entries are at most ``largest`` in absolute value."""
-        noise, level = release.share_of(budget, share)
-        if precision == "float":
-            return cls(words, moved, size, moved / level, noise, precision)
-        scale = release.scale_for(moved, level, size, noise)
-        scale = max(scale, 2.0 * largest * 2.0**-30)
-        return cls(words, moved, size, scale, noise, precision)
-
-
 def moments_sensitivity(columns: int, weight: float, budget: Budget) -> float:
     """Joint sensitivity of the sums of rows a of norm at most 1 and of ``weight`` times their squared entries.
 
@@ -277,9 +231,9 @@ class Scaling:
         Weight of the squares relative to the entries.
     beyond : float
         Share of the rows that may be clipped.
-    moments : NoisySum
+    moments : NoisyVector
         Sums of entries and of squares.
-    norms : NoisySum or None
+    norms : NoisyVector or None
         Counts of row norms; None if noise would swamp them.
 
 
@@ -294,8 +248,8 @@ class Scaling:
     columns: int
     weight: float
     beyond: float
-    moments: NoisySum
-    norms: NoisySum | None
+    moments: NoisyVector
+    norms: NoisyVector | None
 
     @classmethod
     def of(
@@ -336,10 +290,10 @@ class Scaling:
         moved = moments_sensitivity(columns, weight, budget) * ROOM
         moved *= 1.0 + 4.0 * UNITS * UNIT * count
         for share in shares[0]:
-            moments = NoisySum.of(
-                "sums of features and of their squares",
-                budget,
+            moments = NoisyVector.spending(
                 share,
+                budget,
+                "sums of features and of their squares",
                 moved,
                 2 * columns,
                 2.0 * weight * count,
@@ -359,8 +313,8 @@ class Scaling:
         moved = each if budget.delta == 0.0 else math.sqrt(each)
         norms = None
         for share in shares[1]:
-            tried = NoisySum.of(
-                "counts of row norms", budget, share, moved, len(_EDGES) + 1, 2.0 * count, precision
+            tried = NoisyVector.spending(
+                share, budget, "counts of row norms", moved, len(_EDGES) + 1, 2.0 * count, precision
             )
             # up to about six counts are added
             noise = tried.deviation * math.sqrt(6.0) / count

@@ -13,12 +13,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reticent import checks
 from reticent.noise import lattice
 from reticent.noise.source import Source
 from reticent.privacy import Budget, Gaussian, Laplace, Pure, Release
@@ -55,10 +54,9 @@ def scale_for(sensitivity: float, level: float, dim: int, noise: str = "gaussian
 
     ``level`` is mu for Gaussian noise and epsilon for other noise.
     """
-    level = checks.positive(level, "level")
     spread = float(dim) if noise == "laplace" else math.sqrt(dim)
     room = level - spread / _steps(noise)
-    if room <= 0.0:
+    if not room > 0.0:
         raise ValueError(
             f"a privacy level of {level:g} in {dim} dimensions is too small for the lattice of the noise; "
             "use a larger epsilon or fewer dimensions"
@@ -116,6 +114,12 @@ class NoisyVector:
         Distribution of the noise.
     precision : {"lattice", "float"}
         Where noisy values lie; "float" is for simulations.
+
+    Examples
+    --------
+    >>> total = NoisyVector.spending(0.01, Budget(1.0, 1e-6), "labels", 1.0, 1, 1000.0)
+    >>> total.release.noise
+    'Gaussian, standard deviation 42.2468'
     """
 
     words: str
@@ -124,6 +128,24 @@ class NoisyVector:
     scale: float
     noise: str
     precision: str
+
+    @classmethod
+    def spending(
+        cls,
+        share: float,
+        budget: Budget,
+        words: str,
+        moved: float,
+        size: int,
+        largest: float = 0.0,
+        precision: str = "lattice",
+    ) -> Self:
+        """A vector that spends ``share`` of a budget; its entries are at most ``largest`` in absolute value."""
+        noise, level = share_of(budget, share)
+        scale = moved / level
+        if precision == "lattice":
+            scale = max(scale_for(moved, level, size, noise), 2.0 * largest * 2.0**-30)
+        return cls(words, moved, size, scale, noise, precision)
 
     @property
     def deviation(self) -> float:

@@ -43,8 +43,8 @@ BUGS = (
     Bug(
         "ridge-not-added",
         "erm/objective_perturbation.py",
-        "            parts[k - 1].with_set(problem.set), b, setting.ridge, tolerance, centers[k - 1]",
-        "            parts[k - 1].with_set(problem.set), b, 0.1 * setting.ridge, tolerance, centers[k - 1]",
+        "        found = minimise(one, b, setting.ridge,",
+        "        found = minimise(one, b, 0.1 * setting.ridge,",
         "a ridge that is accounted for and not all in the objective",
         ("white-box-objective-perturbation: SmoothHinge, ridge 6, zero-out, gamma",),
     ),

@@ -28,13 +28,11 @@ from reticent.erm.minimise import minimise
 from reticent.erm.perturbation import (
     NAME,
     PublicNumbers,
-    apart,
     directed,
     exact,
     is_margin,
     part,
     prescribed_setting,
-    reach_bound,
 )
 from reticent.erm.problem import IGNORANCE, OfflineProblem
 from reticent.erm.reading import bounded, need_smooth
@@ -191,11 +189,11 @@ def _plan(problem: OfflineProblem, set: Any, columns: list[Any], several: bool,
         setting = exact(public, given, count)
     else:
         setting = prescribed_setting(public, given, calibration)
-    tolerance, distance = apart(public, setting.scale, setting.ridge)
-    size = 2.0 * reach_bound(public, setting.scale, setting.ridge)
     level = part(public.noise, count) * setting.share * public.level
-    cover = problem.noise_scale(distance, level, problem.dim, size)
-    rest = problem.release("distance to the exact minimiser", distance, cover, problem.dim, count)
+    cover = problem.noise_scale(setting.distance, level, problem.dim, 2.0 * setting.reach)
+    rest = problem.release(
+        "distance to the exact minimiser", setting.distance, cover, problem.dim, count
+    )
     # the standard deviation of a coordinate of Gamma noise in multiples of its scale
     spread = math.sqrt(problem.dim + 1.0) if problem.noise == "gamma" else 1.0
     points: list[FloatArray] = []
@@ -203,9 +201,8 @@ def _plan(problem: OfflineProblem, set: Any, columns: list[Any], several: bool,
 
     def step(run: Run, k: int) -> None:
         b = run.noisy(np.zeros(problem.dim), setting.scale)
-        found = minimise(
-            parts[k - 1].with_set(problem.set), b, setting.ridge, tolerance, centers[k - 1], k
-        )
+        one = parts[k - 1].with_set(problem.set)
+        found = minimise(one, b, setting.ridge, setting.tolerance, centers[k - 1], k)
         points.append(problem.set.project(problem.shaped(run.noisy(found.point, cover))))
         taken.append(found.steps)
         run.recorder.facts["Newton steps"] = sum(taken)

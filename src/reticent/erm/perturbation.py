@@ -54,11 +54,30 @@ _TAIL = 0.99
 
 @dataclass(frozen=True)
 class Setting:
+    """A ridge, the noise that it needs, and how close to the minimiser a run comes with both."""
+
     ridge: float  # of the summed loss, including the loss's own
     scale: float  # of the linear term
-    share: float
+    share: float  # of the level, for the noise on the minimiser
     release: Release
+    tolerance: float  # a residual that the minimiser certainly reaches
+    distance: float  # between neighbours' computed points
+    reach: float  # a bound on the norm of the minimiser
     caveats: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        public: PublicNumbers,
+        ridge: float,
+        scale: float,
+        share: float,
+        release: Release,
+        caveats: tuple[str, ...] = (),
+    ) -> Setting:
+        tolerance, distance = apart(public, scale, ridge)
+        reach = reach_bound(public, scale, ridge)
+        return cls(ridge, scale, share, release, tolerance, distance, reach, caveats)
 
 
 def is_margin(loss: Any) -> bool:
@@ -367,7 +386,7 @@ def _at(public: PublicNumbers, ridge: float, share: float, count: int) -> Settin
         moved = public.sensitivity
         curve: Curve = Pure(moved / scale + c)
         release = Release(NAME, curve, moved, f"Gamma, scale {scale:.6g}", count, details=details)
-        return Setting(ridge, scale, share, release)
+        return Setting.of(public, ridge, scale, share, release)
     curve = _curve(public, scale, c, count)
     # rounding, and the smaller terms of the bound for a replaced record, which are not small where delta is large
     for tried in range(60):
@@ -378,7 +397,7 @@ def _at(public: PublicNumbers, ridge: float, share: float, count: int) -> Settin
     release = Release(
         NAME, curve, public.norm, f"Gaussian, standard deviation {scale:.6g}", details=details
     )
-    return Setting(ridge, scale, share, release)
+    return Setting.of(public, ridge, scale, share, release)
 
 
 def _curve(public: PublicNumbers, scale: float, c: float, count: int = 1) -> ObjectivePerturbation:
@@ -418,4 +437,4 @@ def prescribed_setting(public: PublicNumbers, given: float | None, calibration: 
             f"Gaussian, standard deviation {scale:.6g}",
             details=details,
         )
-    return Setting(ridge, scale, _SHARES[0], release, formula.doubts(budget.neighbours))
+    return Setting.of(public, ridge, scale, _SHARES[0], release, formula.doubts(budget.neighbours))

@@ -9,6 +9,7 @@ Sensitivities are those *under the neighbouring relation*: pass ``budget.sensiti
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -18,6 +19,7 @@ from scipy.optimize import brentq
 
 from reticent.checks import integer, number, positive, real_array
 from reticent.privacy.budget import Budget
+from reticent.privacy.composition import meets
 from reticent.privacy.curves import BoundedRange, Curve, Laplace, Pure
 from reticent.privacy.guarantee import Guarantee, Release
 from reticent.privacy.objective import ObjectivePerturbation
@@ -251,6 +253,7 @@ def calibrate(
     start = positive(start, "start")
     tolerance = number(tolerance, "tolerance", low=1e-12, high=0.1)
 
+    @functools.cache  # the root finder asks again at both ends
     def excess(logarithm: float) -> float:
         guarantee = build(math.exp(logarithm))
         if (guarantee.neighbours, guarantee.window) != (budget.neighbours, budget.window):
@@ -262,7 +265,11 @@ def calibrate(
         epsilon = guarantee.epsilon(budget.delta)
         # Bounded for the root finder; the sign says exactly whether the budget is met.
         size = math.log(min(max(epsilon / budget.epsilon, 1e-9), 1e9))
-        return min(size, 0.0) if guarantee.meets(budget) else max(size, 1e-15)
+        if budget.fade is not None or guarantee.ages:
+            met = guarantee.meets(budget)
+        else:
+            met = meets(guarantee.curve, budget, epsilon)
+        return min(size, 0.0) if met else max(size, 1e-15)
 
     step, reach = math.log(4.0), 70.0
     low = high = math.log(start)

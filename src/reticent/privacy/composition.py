@@ -26,9 +26,13 @@ from reticent.privacy.curves import Curve, Gaussian, Pure, allowance, best_order
 _SLACK = 1.0 + 1e-12
 
 
-def meets(curve: Curve, budget: Budget) -> bool:
-    """Whether this curve is at least as private as the budget asks."""
-    if curve._proves(budget.epsilon * _SLACK, budget.delta):
+def meets(curve: Curve, budget: Budget, epsilon: float | None = None) -> bool:
+    """Whether this curve is at least as private as the budget asks.
+
+    ``epsilon`` is what the curve proves at the budget's delta, if that has been computed.
+    """
+    enough = budget.epsilon * _SLACK
+    if curve._proves(enough, budget.delta) if epsilon is None else epsilon <= enough:
         return True
     if budget.delta == 0.0:
         return False

@@ -456,9 +456,15 @@ def _for_records(problem: _Problem, buffers: int | None) -> Toeplitz:
     shipped = known.get(problem.size)
     if shipped is not None and buffers in (None, shipped.buffers):
         return shipped
-    path = _cache_path(problem, buffers)
+    return _kept(_cache_path(problem, buffers), problem, buffers)
+
+
+@lru_cache(maxsize=256)
+def _kept(path: Path | None, problem: _Problem, buffers: int | None) -> Toeplitz:
+    """The filter in the cache, which is read once per process; if it is not there, it is found and stored."""
     found = _load(path, problem, buffers)
     if found is None:
+        known = _table().get((problem.kind, problem.objective), {})
         found = _from_nearest(problem, buffers, known) or _optimise(problem, buffers)
         _store(path, problem, found)
     return found

@@ -231,13 +231,17 @@ class Design:
             math.sqrt(max(count, 1) / part) for count, part in zip(counts, shares, strict=True)
         ]
 
+        moved = {}
+        for name, draft in drafts.items():
+            terms = terms_of(self.facts[name])
+            bounds = terms.feature_bound, terms.label_bound
+            sketched = [sketch_moved(draft, terms, bound) for bound in bounds]
+            moved[name] = (score_moved(draft, terms), *sketched)
+
         def build(multiplier: float) -> dict[str, Plan]:
             plans = {}
             for name, draft in drafts.items():
-                terms = terms_of(self.facts[name])
-                score = score_moved(draft, terms)
-                column = sketch_moved(draft, terms, terms.feature_bound)
-                label = sketch_moved(draft, terms, terms.label_bound)
+                score, column, label = moved[name]
                 plans[name] = draft.with_(
                     selection_scale=multiplier * ratios[0] * score,
                     value_scale=multiplier * ratios[1] * score if draft.value_scale else 0.0,

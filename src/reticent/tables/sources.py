@@ -412,7 +412,7 @@ class _Text:
         self.ended = len(rows) < count
         if self.header is not None:
             width, blank = self._width, [None] * self._width
-            if any(len(row) != width for row in rows):
+            if rows and set(map(len, rows)) != {width}:
                 rows = [row if len(row) == width else blank for row in rows]
             columns: Any = zip(*rows, strict=True) if rows else [()] * width
             return dict(zip(self.header, columns, strict=True)), len(rows)

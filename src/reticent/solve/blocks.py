@@ -322,11 +322,11 @@ class InMemory:
         return int(self.rows.shape[0]), self.form.dim(int(self.rows.shape[1]))
 
     def blocks(self) -> Iterator[Block]:
-        return (self._block(*ends) for ends in self._ends())
+        return (self._block(*ends) for ends in self._ends)
 
     def map(self, work: Pass) -> Iterator[FloatArray]:
         check_whole(self.rows)
-        return in_order(self._ends(), lambda ends: work(self._block(*ends)))
+        return in_order(self._ends, lambda ends: work(self._block(*ends)))
 
     def thinned(self, every: int) -> InMemory:
         rows = self.rows[::every]
@@ -351,6 +351,7 @@ class InMemory:
         """All labels, converted by their meaning."""
         return _NONE if self.labels is None else self.labels_are.read(self.labels)
 
+    @cached_property
     def _ends(self) -> list[tuple[int, int]]:
         return ends(*block_size(self.rows))
 

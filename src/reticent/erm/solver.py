@@ -10,7 +10,6 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -245,10 +244,10 @@ def solve(
     file = current_run()
     if file is not None:
         _check_resumable(solver, plan, X, callback=callback, resume=resume)
-    source = Source(seed)
     if _rehearsing.get():
-        raise Rehearsed(partial(plan.guarantee_for, source, calibration), plan)
+        raise Rehearsed(lambda: plan.guarantee_for(Source(seed), calibration), plan)
     recorder = plan.recorder(solver, callback, progress)
+    source = Source(seed)
     guarantee = plan.guarantee_for(source, calibration)
     if file is not None:
         source, over = file.begin(_fixed(solver, plan, X, seed, guarantee), source)

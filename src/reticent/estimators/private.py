@@ -365,31 +365,41 @@ class PrivateEstimator(FittedEstimator, ABC):
         """The quantity of every row that ``feature_norm`` bounds."""
         return row_norms(X)
 
-    def _reserve(
-        self,
-        beside: list[Release],
-        common: dict[str, Any],
-        X: Any,
-        weighted: bool,
-        most: float,
-        labels: Any,
-        groups: Groups | None,
-        outputs: tuple[int, float] | None = None,
-    ) -> Guarantee:
-        """Charge the fit together with the other releases, and set the fit's budget to what they leave."""
-        budget: Budget = common["budget"]
+    def _blank(self, X: Any, weighted: bool, bound: float, groups: Groups | None) -> Table:
+        """A table of zeros of the shape of X, of which the cost of a fit is asked."""
         t = self._constant(X.shape[1])
         # sparse if X is: solvers may treat sparse matrices differently
-        blank = (sp.csr_array if sp.issparse(X) else np.zeros)((X.shape[0], X.shape[1] + (t > 0.0)))
+        rows = (sp.csr_array if sp.issparse(X) else np.zeros)((X.shape[0], X.shape[1] + (t > 0.0)))
         weights = np.zeros(X.shape[0]) if weighted else None
-        table = Table(blank, self._row_norm(t), t, weights, most, 0, groups)
-        if outputs is not None:
-            table = replace(table, rest=np.zeros(outputs[0]), rest_bound=outputs[1])
+        return Table(rows, self._row_norm(t), t, weights, bound, 0, groups)
 
-        def rehearse(rest: Budget) -> None:
-            self._solve(table, labels, {**common, "budget": rest})
+    def _reserve(
+        self, beside: list[Release], blank: Table, labels: Any, common: dict[str, Any]
+    ) -> tuple[dict[str, Any], Guarantee]:
+        """Charge the fit together with the other releases; returns the fit's share of the budget among its arguments.
 
-        common["budget"], plan = reserve(budget, beside, rehearse)
+        Parameters
+        ----------
+        beside : list of Release
+            The other releases.
+        blank : Table
+            A table of zeros of the same shape.
+        labels : array
+            Labels for it.
+        common : dict
+            Arguments of the solver, with the whole budget.
+
+        Returns
+        -------
+        dict
+            These arguments with the budget of the fit.
+        Guarantee
+            The guarantee of everything together.
+        """
+        budget: Budget = common["budget"]
+        rest, plan = reserve(
+            budget, beside, lambda rest: self._solve(blank, labels, {**common, "budget": rest})
+        )
         whole = with_remarks(
             Guarantee.of(
                 budget,
@@ -403,7 +413,7 @@ class PrivateEstimator(FittedEstimator, ABC):
         if is_rehearsal():
             raise Rehearsed(lambda: whole)
         charge(whole, f"{type(self).__name__} with {beside[0].mechanism}")
-        return whole
+        return {**common, "budget": rest}, whole
 
     def _beside_source(self, common: dict[str, Any]) -> Source:
         """Generator of the noise of the other releases, independent of the fit's own."""

@@ -158,17 +158,11 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
         whole, limit = None, math.log(4.0 * people.count)
         if releases:
             weighted = beside.balanced or people.weights is not None or beside.factors is not None
-            outputs = len(self.classes_) if len(self.classes_) > 2 else 1
-            whole = self._reserve(
-                releases,
-                common,
-                X,
-                weighted,
-                people.bound * beside.most,
-                np.zeros(X.shape[0], np.int64),
-                people.persons,
-                (outputs, limit) if beside.rates else None,
-            )
+            blank = self._blank(X, weighted, people.bound * beside.most, people.persons)
+            if beside.rates:
+                outputs = len(self.classes_) if len(self.classes_) > 2 else 1
+                blank = replace(blank, rest=np.zeros(outputs), rest_bound=limit)
+            common, whole = self._reserve(releases, blank, np.zeros_like(numbers), common)
         source = self._beside_source(common)
         counts, factors = beside.counts, beside.factors
         if beside.balanced:

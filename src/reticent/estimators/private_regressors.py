@@ -121,16 +121,10 @@ class PrivateRegressor(Bounded, RegressorMixin, PrivateEstimator):
         releases = beside.releases
         level, whole = beside.level, None
         if releases:
-            whole = self._reserve(
-                releases,
-                common,
-                X,
-                people.weights is not None,
-                people.bound,
-                np.zeros(X.shape[0]),
-                people.persons,
-                (1, 1.0) if level is not None and not self._moved else None,
-            )
+            blank = self._blank(X, people.weights is not None, people.bound, people.persons)
+            if level is not None and not self._moved:
+                blank = replace(blank, rest=np.zeros(1), rest_bound=1.0)
+            common, whole = self._reserve(releases, blank, np.zeros(X.shape[0]), common)
         source = self._beside_source(common)
         found = None
         if beside.of_labels is not None:

@@ -105,8 +105,8 @@ BUGS = (
     Bug(
         "correlated-noise-of-a-single-output",
         "sums/correlated.py",
-        "            self.parameters.sensitivity, moved, self.slack(sigma), self.horizon, self.pattern",
-        "            self.parameters.sensitivity, 0.5 * moved, self.slack(sigma), self.horizon, self.pattern",
+        "        return self.noise_sensitivity / sigma * (1 + 2.0**-44)",
+        "        return 0.5 * self.noise_sensitivity / sigma * (1 + 2.0**-44)",
         "the sensitivity of the filter taken too small",
         ("white-box-totals: Correlated, zero-out, lattice",),
     ),

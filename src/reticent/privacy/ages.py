@@ -347,11 +347,7 @@ class Filtered(Ages):
     def mu(self, age: float) -> float:
         """The mu of all outputs up to an age, which may be infinite if ``slack`` is 0 or ``last`` is set."""
         lags = age if self.last is None else min(age, self.last)
-        squares, sums = _sums(self.decay, lags, self.participation)
-        square = self.reach**2 * squares
-        if self.slack:
-            square += 2 * self.reach * self.slack * sums + lags * self.slack**2
-        return math.sqrt(square)
+        return filtered_mu(self.decay, self.reach, self.slack, lags, self.participation)
 
     def at(self, age: int) -> Curve:
         mu = self.mu(integer(age, "age", low=1))
@@ -369,9 +365,20 @@ class Filtered(Ages):
         }
 
 
+def filtered_mu(
+    decay: Decay, reach: float, slack: float, lags: float, participation: Participation
+) -> float:
+    """:meth:`Filtered.mu` of these fields after so many outputs. Arguments are not checked."""
+    squares, sums = _sums(decay, lags, participation)
+    square = reach**2 * squares
+    if slack:
+        square += 2 * reach * slack * sums + lags * slack**2
+    return math.sqrt(square)
+
+
 @functools.lru_cache(maxsize=4096)
 def _sums(decay: Decay, lags: float, participation: Participation) -> tuple[float, float]:
-    """The two sums that :meth:`Filtered.mu` needs; cached, because a search for the noise repeats the same calls."""
+    """The two sums that :func:`filtered_mu` needs; cached, because a search for the noise repeats the same calls."""
     return decay.sum_of_squares(lags, participation), decay.sum(lags, participation)
 
 

@@ -28,7 +28,7 @@ from reticent import checks
 from reticent.compiling import compiled
 from reticent.noise import lattice
 from reticent.privacy import Budget, Guarantee, Release
-from reticent.privacy.ages import Filtered
+from reticent.privacy.ages import Filtered, filtered_mu
 from reticent.privacy.budget import OLDEST
 from reticent.privacy.participation import Participation
 from reticent.sums import scales
@@ -246,22 +246,25 @@ class CorrelatedMechanism(Mechanism):
         sigma : float
             Standard deviation of the innovations.
         """
+        moved, slack = self._moved(sigma), self.slack(sigma)
+        return Filtered(self.parameters.sensitivity, moved, slack, self.horizon, self.pattern)
+
+    def _moved(self, sigma: float) -> float:
+        """How far one record moves the total, in standard deviations of an innovation."""
         # the filter's coefficients are rounded to doubles, which changes each c_k by less than this factor
-        moved = self.noise_sensitivity / sigma * (1 + 2.0**-44)
-        return Filtered(
-            self.parameters.sensitivity, moved, self.slack(sigma), self.horizon, self.pattern
-        )
+        return self.noise_sensitivity / sigma * (1 + 2.0**-44)
 
     def _scale(self, steps: int | None) -> float:
-        squares = self.parameters.sensitivity.sum_of_squares
-        return max(
-            scales.smallest(
-                lambda sigma, lags=lags: self.by_age(sigma).mu(lags),  # type: ignore[misc]
-                mu,
-                self.noise_sensitivity * math.sqrt(squares(lags, self.pattern)),
-            )
-            for lags, mu in self._targets
-        )
+        decay, pattern = self.parameters.sensitivity, self.pattern
+
+        def smallest(lags: int, mu: float) -> float:
+            def spent(sigma: float) -> float:
+                return filtered_mu(decay, self._moved(sigma), self.slack(sigma), lags, pattern)
+
+            start = self.noise_sensitivity * math.sqrt(decay.sum_of_squares(lags, pattern))
+            return scales.smallest(spent, mu, start)
+
+        return max(smallest(lags, mu) for lags, mu in self._targets)
 
     def _promise(self) -> Guarantee:
         scale, lags = self.scale(), self._targets[-1][0]

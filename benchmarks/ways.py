@@ -1,4 +1,4 @@
-"""How much of the library five ways go through: calls, functions and files below ``src/reticent``, counted exactly.
+"""How much of the library six ways go through: calls, functions and files below ``src/reticent``, counted exactly.
 
     python benchmarks/ways.py [way ...]
 

@@ -20,7 +20,7 @@ from reticent.erm.solver import is_rehearsal
 from reticent.estimators import parameter_search as module
 from reticent.estimators.private import price
 from reticent.noise import Source
-from reticent.privacy import Budget, BudgetExceeded, Guarantee, Ledger
+from reticent.privacy import Budget, BudgetExceeded, Guarantee, Ledger, PrivacyLeakWarning
 from reticent.privacy.curves import epsilon_from
 
 GRID = {"regularizer": [1.0, 10.0, 1000.0]}
@@ -233,6 +233,14 @@ def test_a_rehearsal_spends_and_fits_nothing() -> None:
     assert price(logistic(), np.zeros_like(X), np.zeros_like(y)).curve == promised.curve
     with pytest.raises(TypeError, match="in advance"):
         price(LogisticRegression(), X, y)
+
+
+@pytest.mark.parametrize("scaling", ["auto", "none"])
+def test_a_price_has_the_caveats_of_the_fit(scaling: str) -> None:
+    X, y = table(500)
+    with pytest.warns(PrivacyLeakWarning):
+        made = price(PrivateLogisticRegression(scaling=scaling), X, y)
+    assert any("classes" in line for line in made.caveats)
 
 
 @pytest.mark.parametrize(

@@ -224,6 +224,12 @@ def test_a_damaged_cache_is_rebuilt(tmp_path, damage):
     assert json.loads(path.read_text()) == entry
 
 
+def test_the_cache_is_read_once_per_process(monkeypatch):
+    first = toeplitz(window=777)
+    monkeypatch.setattr(module, "_load", None)
+    assert toeplitz(window=777) is first
+
+
 def test_a_valid_but_poor_cache_entry_is_rebuilt(tmp_path):
     right = toeplitz(window=777)
     (path,) = (tmp_path / "cache" / "toeplitz").iterdir()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -295,7 +295,8 @@ def solve(
     if file is not None:
         _check_resumable(solver, plan, X, callback=callback, resume=resume)
     if _rehearsing.get():
-        raise Rehearsed(lambda: plan.guarantee_for(Source(seed), calibration), plan)
+        here = copy_context()  # with the remarks that belong to the guarantee
+        raise Rehearsed(lambda: here.run(plan.guarantee_for, Source(seed), calibration), plan)
     recorder = plan.recorder(solver, callback, progress)
     source = Source(seed)
     guarantee = plan.guarantee_for(source, calibration)

@@ -149,7 +149,8 @@ def _pairs(curves: Iterable[Curve | tuple[Curve, int]]) -> Iterable[tuple[Curve,
             )
         count = integer(count, "count", low=0)
         inner: Parts = curve.parts if isinstance(curve, Composed) else ((curve, 1),)
-        yield from ((part, times * count) for part, times in inner if times * count > 0)
+        for part, times in inner if count else ():
+            yield part, times * count
 
 
 def _merge(pairs: Iterable[tuple[Curve, int]]) -> Parts:
@@ -170,10 +171,10 @@ def _merge(pairs: Iterable[tuple[Curve, int]]) -> Parts:
 def _root_of_squares(parts: Iterable[tuple[float, int]]) -> float:
     """The root of the sum of ``count mu^2``, scaled because the square of a small mu underflows."""
     kept = list(parts)
-    largest = max((mu for mu, _ in kept), default=0.0)
+    largest = max([mu for mu, _ in kept], default=0.0)
     if largest == 0.0 or math.isinf(largest):
         return largest
-    return largest * math.sqrt(math.fsum(count * (mu / largest) ** 2 for mu, count in kept))
+    return largest * math.sqrt(math.fsum([count * (mu / largest) ** 2 for mu, count in kept]))
 
 
 def _added(parts: Iterable[tuple[float | None, int]]) -> float | None:

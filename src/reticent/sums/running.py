@@ -13,7 +13,6 @@ block is drawn again from these. Earlier blocks cannot be drawn again, because t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -25,6 +24,7 @@ from reticent.checks import FloatArray
 from reticent.noise import door
 from reticent.noise.source import Source
 from reticent.privacy import Guarantee, charge
+from reticent.privacy.guarantee import changed
 from reticent.state.files import check_kind
 from reticent.state.lease import Lease, claim
 from reticent.state.persons import Persons
@@ -98,7 +98,7 @@ class RunningTotal(Twins):
         self.dim, self.horizon = mechanism.dim, mechanism.horizon
         self.budget, self.norm = mechanism.budget, mechanism.norm
         self.noise, self.noise_precision = mechanism.noise, mechanism.noise_precision
-        self._guarantee = replace(mechanism.guarantee, seeded=source.seeded)
+        self._guarantee = changed(mechanism.guarantee, seeded=source.seeded)
         rule = mechanism.participation
         self._persons = None if rule is None else Persons(rule, mechanism.budget.window)
 

@@ -4,9 +4,7 @@
 
 It is found by the Newton steps of :mod:`reticent.solve`. Privacy rests on the certificate, not on a solver's own
 tolerance; without a certificate there is no guarantee (Iyengar et al., *Towards practical differentially private convex
-optimization*). If v is in the set's normal cone at x, then ``||x - x*|| <= ||grad J(x) + v|| / ridge``; a projection
-gives such a v. A bound on the rounding error of the gradient is added to that norm, so that the certificate holds for
-the real numbers that the floats represent.
+optimization*).
 """
 
 from __future__ import annotations
@@ -20,6 +18,7 @@ from reticent.checks import FloatArray
 from reticent.erm.problem import OfflineProblem
 from reticent.erm.rounded_sums import UNIT
 from reticent.sets import WholeSpace
+from reticent.solve.certificate import Doubt, residual
 from reticent.solve.newton import steps
 from reticent.solve.objective import Objective, Region
 from reticent.state import current_run
@@ -36,80 +35,6 @@ class Minimum:
     point: FloatArray
     distance: float
     steps: int
-
-
-@dataclass(frozen=True)
-class Doubt:
-    """Bounds on the effect of rounding on a gradient.
-
-    Parameters
-    ----------
-    at_zero : float
-        Bound on the norm of the gradient's rounding error at 0.
-    growth : float
-        Increase of this bound per unit of the point's norm.
-    smoothness : float
-        A bound on the second derivatives.
-    dim : int
-        Number of columns.
-    is_free : bool
-        Whether the region is the whole space, where nothing is projected.
-    """
-
-    at_zero: float
-    growth: float
-    smoothness: float
-    dim: int
-    is_free: bool
-
-    def with_terms(self, linear: float, ridge: float) -> Doubt:
-        """The bounds for the objective plus a linear term of norm ``linear`` and a ridge."""
-        return Doubt(
-            self.at_zero + 8.0 * UNIT * linear,
-            self.growth + 8.0 * UNIT * ridge,
-            self.smoothness + ridge,
-            self.dim,
-            self.is_free,
-        )
-
-    def gradient(self, size: float) -> float:
-        """A bound on the norm of the gradient's rounding error at a point of this norm."""
-        return self.at_zero + self.growth * size
-
-    def projection(self, size: float) -> float:
-        """A bound on the error of projecting a point of this size, expressed as a gradient.
-
-        The error of the compiled projections (balls, boxes, simplices and products of them) is at most ``dim + 64``
-        units of the point's size: a norm or a threshold is a sum of at most ``dim`` numbers.
-        """
-        return 2.0 * self.smoothness * (self.dim + 64.0) * UNIT * size
-
-    def reachable(self, radius: float) -> float:
-        """A residual that a minimiser within this radius can reach, with room to spare."""
-        found = self.gradient(radius)
-        return 4.0 * (found if self.is_free else 2.0 * found + self.projection(radius))
-
-
-def residual(
-    objective: Objective, region: Region, doubt: Doubt, x: FloatArray, g: FloatArray
-) -> tuple[FloatArray, float]:
-    """A point of the region, and a bound on the norm of gradient plus normal there.
-
-    Divided by the strong convexity, it bounds the distance of that point from the minimiser.
-    """
-    # allow for the rounding error of computing a norm
-    room = 1.0 + (doubt.dim + 16.0) * 2.0 * UNIT
-    norm = float(np.linalg.norm(g)) * room
-    if doubt.is_free:
-        return x, norm + doubt.gradient(float(np.linalg.norm(x)))
-    assert region.project is not None
-    smoothness = doubt.smoothness
-    point = region.project(x - g / smoothness)
-    size = float(np.linalg.norm(x)) + norm / smoothness
-    moved = objective.predictors_and_gradient(point)[1]
-    rest = moved - g + smoothness * (x - point)
-    unsure = 2.0 * doubt.gradient(float(np.linalg.norm(point))) + doubt.projection(size)
-    return point, float(np.linalg.norm(rest)) * room + unsure
 
 
 def doubt_of(problem: OfflineProblem) -> Doubt:

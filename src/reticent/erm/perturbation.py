@@ -15,7 +15,7 @@ from typing import Any
 
 from scipy.optimize import minimize_scalar
 
-from reticent.erm.minimise import Doubt, doubt_of, pull_of
+from reticent.erm.minimise import doubt_of, pull_of
 from reticent.erm.problem import OfflineProblem, default_radius, noise_norm
 from reticent.losses import CappedLogistic, Logistic, SmoothHinge
 from reticent.noise import lattice
@@ -29,6 +29,7 @@ from reticent.privacy import (
 )
 from reticent.privacy import calibration as calibrations
 from reticent.privacy.curves import Curve
+from reticent.solve.certificate import Doubt
 
 NAME = "objective perturbation"
 _SHARES = (1e-3, 1e-2, 5e-2)

@@ -76,7 +76,7 @@ def test_words_about_an_attacker() -> None:
     """Gaussian privacy mu: the best test of a fair coin is right with probability Phi(mu / 2)."""
     guarantee = library.sums.Tree(2, 64, budget=library.Budget(1.0, 1e-6)).guarantee
     right = math.ceil(1000 * norm.cdf(guarantee.gdp / 2.0))
-    assert f"is right about at most {right} of them" in in_words(guarantee)[1]
+    assert f"guesses right for at most {right} of them" in in_words(guarantee)[1]
 
 
 def test_explaining_a_model(reticent: Reticent, folder: Path) -> None:

@@ -144,7 +144,7 @@ def test_a_page_with_diagnostics_is_its_owners(page: Page, tmp_path: Path) -> No
 def test_the_guarantee_is_told_in_words_and_its_warnings_are_seen(page: Page) -> None:
     text = page.html()
     assert "one record is blanked" in text
-    assert "whoever only guesses, about 500" in text
+    assert "one who guesses blindly, for about 500" in text
     assert "an experiment, not a release" in text
 
 

@@ -11,8 +11,8 @@ If the claim is a whole trade-off curve, a bound on all m guesses that uses the 
 canary (after Mahloujifar, Melis and Chaudhuri, *Auditing f-differential privacy in one run*, 2024): see
 :func:`trade_off_p_value`, and docs/audit.md for the proof of the form used here.
 
-The inclusion of the canaries must be the only randomness of the data, and whoever scores them must not see which were
-included.
+The inclusion of the canaries must be the only randomness of the data, and the person who scores them must not see
+which were included.
 """
 
 from __future__ import annotations

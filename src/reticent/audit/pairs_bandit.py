@@ -1,6 +1,6 @@
 """Worst cases of the bandits.
 
-On a simplex with two corners the response to a total is a logit, so whoever sees decisions sees the noisy totals
+On a simplex with two corners the response to a total is a logit, so anyone who sees decisions sees the noisy totals
 themselves; the projection onto a wide interval shows them unchanged. The record is the value of the first play, far
 beyond the range of values, so that it is clipped and changes its batch by as much as any record can
 (docs/algorithms/bandit.md). The attacker knows the direction of its probe, since that was played.

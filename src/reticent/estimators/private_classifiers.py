@@ -335,7 +335,7 @@ class PrivateClassifier(Classes, ClassifierMixin, PrivateEstimator):
 
 
 def _product(weights: FloatArray | None, factors: FloatArray | None) -> FloatArray | None:
-    """The product of two weights of each record; None stands for ones."""
+    """The product of two weights of each record; None means that all weights are 1."""
     if weights is None or factors is None:
         return factors if weights is None else weights
     return weights * factors

@@ -361,19 +361,21 @@ class PrivateScaler(_Scaler, Charged):
         )
 
     def _read(self, X: Any, groups: Any, private: bool) -> tuple[Any, Groups | None]:
-        """The records, and the persons that they are of; the bounds of columns are known then, unless private."""
+        """The records and the persons they belong to; the bounds of columns are known then, unless private."""
         if not private:
             parameters.warn_of_defaults({"bounds": self.bounds})
         if isinstance(X, Lazy):
             if private or groups is not None:
                 raise ValueError(
-                    "a table that does not lie in memory takes no groups, and its bounds must be stated; or read "
-                    "it into memory"
+                    "PrivateScaler needs stated bounds and no groups for a table that is not in memory; state bounds "
+                    "and leave out groups, or read the table into memory"
                 )
             self._declare_lazy(X)
             records = X.records(None, Form(), Unlabelled())
             if records.units != UNITS:
-                raise TypeError("PrivateScaler does not read arrays of a device; copy to the host")
+                raise TypeError(
+                    "PrivateScaler does not read arrays on a device; copy the table to the host"
+                )
             return records, None
         X = np.asarray(validated(self, X, reset=True, dtype=np.float64))
         if not private:

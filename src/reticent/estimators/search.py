@@ -480,7 +480,7 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
             else:
                 if model.guarantee_.curve != made.costs[number]:
                     raise RuntimeError(
-                        "a fit had another cost than was charged for; this is a bug in reticent"
+                        "the cost of a fit differs from what was charged for it; this is a bug in reticent"
                     )
                 score = made.score(total, source)
                 rank = score + (made.margin if number == made.own else 0.0)

@@ -172,8 +172,8 @@ class Carried:
             )
         if self.names[-1] != INTERCEPT:
             raise ValueError(
-                "summary(encoder=...) needs a model with fit_intercept=True: values of a category are compared with "
-                "its first one, which the intercept stands for"
+                "summary(encoder=...) needs a model with fit_intercept=True: the values of a category are compared "
+                "with its first value, which the intercept includes"
             )
         if len(encoder.names) != len(self.names) - 1:
             raise ValueError(

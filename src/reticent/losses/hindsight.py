@@ -6,7 +6,7 @@ it: the Gram matrix and one quadratic programme for squared, linear and distance
 ones, a central path for those with kinks, accelerated gradients or cutting planes for a user-defined loss.
 
 The decision is computed on the records as they were clipped for the learner. It and the regret against it (Zinkevich
-2003) are computed from private data: diagnostics for whoever holds the data. No guarantee covers publishing them.
+2003) are computed from private data: diagnostics for the holder of the data. No guarantee covers publishing them.
 """
 
 from __future__ import annotations

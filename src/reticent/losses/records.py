@@ -3,7 +3,7 @@
 Clipping makes the stated sensitivity of a gradient true (Abadi et al. 2016, section 3.1, clip gradients; for a
 generalised linear loss it is enough to clip records).
 
-The counts of what was clipped are computed from private data. They are a diagnostic for whoever holds the data and
+The counts of what was clipped are computed from private data. They are a diagnostic for the holder of the data and
 must not be published.
 """
 

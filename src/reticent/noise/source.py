@@ -125,7 +125,7 @@ class Source:
     ----------
     seed : int or None
         ``None`` (the default) keys the generator with 32 bytes from the operating system. An integer gives the same
-        stream each time, for experiments only, since whoever knows the seed can subtract the noise.
+        stream each time, for experiments only, since anyone who knows the seed can subtract the noise.
 
     Examples
     --------

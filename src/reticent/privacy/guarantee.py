@@ -370,7 +370,7 @@ class Guarantee:
         Parameters
         ----------
         people : int
-            Number of people who flip a coin for whether they take part.
+            Number of people who each flip a coin to decide whether they take part.
         age : int, optional
             Number of outputs that the attacker sees, counted from the record's own, which is the first. By default
             all outputs that the guarantee covers: those of the window, or up to the last age that was asked for.

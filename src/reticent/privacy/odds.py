@@ -29,7 +29,7 @@ class Odds:
     Parameters
     ----------
     people : int
-        Number of people who flip a coin for whether their record, or all of their records, take part.
+        Number of people who each flip a coin to decide whether their record, or all of their records, take part.
     right : int
         Number of people about whom the best attacker is right, at most.
     blind : int
@@ -48,8 +48,8 @@ class Odds:
     >>> import reticent
     >>> total = reticent.sums.Tree(1, 100, budget=reticent.Budget(1.0, 1e-6), seed=0)
     >>> print(total.guarantee.odds())
-    Let 1,000 people flip a coin for whether their record takes part. Whoever sees every output and knows all other
-    records is right about at most 548 of them; whoever only guesses, about 500.
+    Let 1,000 people each flip a coin to decide whether their record takes part. An attacker who sees every output and
+    knows all other records guesses right for at most 548 of them; one who guesses blindly, for about 500.
     """
 
     people: int
@@ -72,10 +72,14 @@ class Odds:
         else:
             theirs, others = "their record takes", "all other records"
         if self.right >= self.people:
-            return f"Whoever sees {seen} and knows {others} may be right about everyone: nothing is guaranteed."
+            return (
+                f"An attacker who sees {seen} and knows {others} may guess right for everyone: "
+                "nothing is guaranteed."
+            )
         return (
-            f"Let {self.people:,} people flip a coin for whether {theirs} part. Whoever sees {seen} and knows "
-            f"{others} is right about at most {self.right:,} of them; whoever only guesses, about {self.blind:,}."
+            f"Let {self.people:,} people each flip a coin to decide whether {theirs} part. An attacker who sees {seen} "
+            f"and knows {others} guesses right for at most {self.right:,} of them; one who guesses blindly, for about "
+            f"{self.blind:,}."
         )
 
     def plot(self, **options: Any) -> Any:

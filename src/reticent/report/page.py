@@ -239,7 +239,7 @@ class Page:
         from reticent import __version__
 
         secret = (
-            '<p class="subtitle"><span class="tag diagnostic">for whoever holds the data</span>'
+            '<p class="subtitle"><span class="tag diagnostic">for the holder of the data</span>'
             "This page shows diagnostics that read private records. Do not publish it.</p>"
             if self.shows_diagnostics
             else ""
@@ -299,8 +299,8 @@ def in_words(guarantee: Any) -> list[str]:
     >>> from reticent.privacy import Gaussian, Guarantee
     >>> from reticent.privacy.guarantee import Release
     >>> print(in_words(Guarantee([Release("sum", Gaussian(0.2367), 1.0, "gaussian")]))[1])
-    Let 1,000 people flip a coin for whether their record takes part. Whoever sees every output and knows all other
-    records is right about at most 548 of them; whoever only guesses, about 500.
+    Let 1,000 people each flip a coin to decide whether their record takes part. An attacker who sees every output and
+    knows all other records guesses right for at most 548 of them; one who guesses blindly, for about 500.
     """
     lines = [f"{guarantee}."]
     lines.append(str(guarantee.odds()))

@@ -1,7 +1,7 @@
 """Backups of a folder: a consistent copy of the database, taken while the service runs, and a manifest.
 
-The key is not part of a backup: whoever has both can read the sums. Neither is the anchor, so that a restored folder is
-recognised and has to be adopted (:mod:`reticent.service.adopting`).
+The key is not part of a backup: anyone who has both can read the sums. Neither is the anchor, so that a restored
+folder is recognised and has to be adopted (:mod:`reticent.service.adopting`).
 """
 
 from __future__ import annotations

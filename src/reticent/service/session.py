@@ -1,6 +1,6 @@
 """Sign in from a browser: a token is exchanged for a cookie that scripts cannot read and other sites cannot use.
 
-The cookie contains the id of the token and an expiry time, under a keyed hash. It is not the token: whoever reads it
+The cookie contains the id of the token and an expiry time, under a keyed hash. It is not the token: anyone who reads it
 from a disk can use it for half a day at most. The server stores nothing, so a restart signs nobody out, and revoking a
 token or its expiry ends its cookies at once.
 

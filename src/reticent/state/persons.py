@@ -1,8 +1,8 @@
 """The table of persons of a stream: it decides whose records still count, from that person's own records alone.
 
 A person is represented by a 128-bit keyed BLAKE2b digest of their id, never by the id. The table is part of a
-stream's saved state and as secret as the data: whoever has its key can test whether somebody is in it. The rule, and
-why it may depend on nothing but a person's own records: docs/algorithms/persons.md.
+stream's saved state and as secret as the data: anyone who has its key can test whether a given person is in it. The
+rule, and why it may depend on nothing but a person's own records: docs/algorithms/persons.md.
 """
 
 from __future__ import annotations

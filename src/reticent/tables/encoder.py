@@ -173,7 +173,7 @@ class Encoder:
         """The map from coefficients of encoded features to the table's own columns, for ``summary(encoder=...)``.
 
         The coefficient of a number is per unit. A category has one coefficient per value, relative to the first value
-        in the schema, which the intercept stands for.
+        in the schema, which the intercept includes.
         """
         size = len(self.names) + 1
         rows, collinear, firsts = [], [], []

@@ -1,7 +1,7 @@
 """The record of one run of an online learner: some of its decisions, the losses, and the regret on demand.
 
 The decisions are what the learner released, and its guarantee covers them. Losses and regret (in the sense of
-Zinkevich 2003, section 2) are computed from private records. They are diagnostics for whoever holds the data; no
+Zinkevich 2003, section 2) are computed from private records. They are diagnostics for the holder of the data; no
 guarantee covers showing them to anyone else.
 """
 

@@ -132,7 +132,7 @@ def make_kits(federation: Federation, folder: Path) -> dict[str, Path]:
 
     Notes
     -----
-    `authority/` holds the private key of the root certificate and a copy of every other key: whoever has it can
+    `authority/` holds the private key of the root certificate and a copy of every other key: anyone who has it can
     impersonate anybody. Take it offline once the kits are handed out, or let each site make its own key with
     `nvflare cert request` and close the kit with :func:`close_kit`.
     """

@@ -11,7 +11,7 @@ import pytest
 import reticent
 from reticent import online, sets, sums
 from reticent.privacy import Gaussian, Guarantee, Release
-from reticent.sums import scales
+from reticent.sums import matrices, scales
 
 from .reference import GAUSSIAN, PURE
 
@@ -107,7 +107,7 @@ def test_a_true_guarantee_is_accepted():
     ("lie", "steps", "words"),
     [
         (TooFew, 64, "is false: it claims 0.236704-GDP"),
-        (TooFew, 1000, "one record moves the first 512 totals by 2.6"),
+        (TooFew, 1000, "for some record the first 512 totals give 2.67"),
         (Shared, 16, "is false"),
         (FirstEpochOnly, None, "does not meet its budget|is false"),
         (OneSided, 16, "is false"),
@@ -125,6 +125,26 @@ def test_a_false_guarantee_is_refused_before_it_is_charged(lie, steps, words):
                 sets.L2Ball(2), budget=budget, horizon=steps, lipschitz=1.0, total=lie
             )
     assert ledger.entries == ()
+
+
+@pytest.mark.parametrize("noise", ["gamma", "laplace"])
+@pytest.mark.parametrize("budget", [PURE, GAUSSIAN])
+def test_a_false_guarantee_of_pure_noise_is_refused(noise, budget):
+    for steps in (64, 200):
+        true = Band(2, steps, budget=budget, noise=noise)
+        found = matrices.mix(true, steps)
+        price = matrices.reach(true) * matrices.worst_triangular(found, None)[0]
+        assert price == pytest.approx(true.guarantee.pure, rel=1e-6)
+        for lie in (TooFew, Shared):
+            with pytest.raises(ValueError, match="is false"):
+                sums.RunningTotal(lie(2, steps, budget=budget, noise=noise))
+
+
+def test_the_exact_price_is_that_of_the_linear_programme():
+    found = matrices.mix(Band(1, 16, budget=PURE, noise="laplace"), 16)
+    for window in (None, 1, 5):
+        exact, _ = matrices.worst_triangular(found, window)
+        assert exact == pytest.approx(matrices.worst_price(found, window)[0], rel=1e-9)
 
 
 class TooShort(Band):

@@ -267,7 +267,10 @@ def bounded(
 def need_linear_model(problem: OfflineProblem, solver: str) -> None:
     """Refuse a loss that is not a generalised linear one."""
     if not problem.is_linear_model:
-        raise TypeError(f"{solver} needs a generalised linear loss, got {problem.loss!r}")
+        raise TypeError(
+            f"{solver} needs a generalised linear loss, got {problem.loss!r}; use erm.gradient_descent, "
+            "erm.frank_wolfe or an online learner, which take any loss with a Lipschitz constant"
+        )
 
 
 def need_smooth(problem: OfflineProblem, solver: str) -> None:

@@ -127,6 +127,25 @@ def worst_price(found: Mix, window: int | None) -> tuple[float, int]:
     return worst, at
 
 
+def worst_triangular(found: Mix, window: int | None) -> tuple[float, int]:
+    """The largest exact price of any record if each total has one fresh draw of pure noise, and that record.
+
+    A single shift of the draws then hides a record, so that its price is attained. 0 if there are other draws, for
+    which :func:`worst_price` is an upper bound only.
+    """
+    n = len(found.matrix)
+    if found.matrix.shape != (n, n) or np.triu(found.matrix, 1).any():
+        return 0.0, 0
+    bare = np.flatnonzero(np.diag(found.matrix) == 0.0)
+    if bare.size:
+        return math.inf, int(bare[0])
+    shifts = np.abs(solve_triangular(found.scaled, np.tril(np.ones((n, n))), lower=True))
+    ends = np.full(n, n) if window is None else np.minimum(n, np.arange(n) + window)
+    prices = np.cumsum(shifts, axis=0)[ends - 1, np.arange(n)]
+    tau = int(np.argmax(prices))
+    return float(prices[tau]), tau
+
+
 def reach(mechanism: Mechanism) -> float:
     """How far one record moves a total: by an independent rule, unless the description states its own."""
     moved = mechanism.sensitivity
@@ -139,8 +158,8 @@ def reach(mechanism: Mechanism) -> float:
 def refuse_false(mechanism: Mechanism, claim: Guarantee) -> None:
     """Refuse the guarantee of a user's mechanism if it exceeds the budget, or is false for the first totals.
 
-    The first totals may cost less than all of them, so a false guarantee can pass. Pure noise and persons are not
-    compared with linear algebra.
+    The first totals may cost less than all of them, so a false guarantee can pass. Guarantees for persons, and pure
+    noise with more draws than totals, are not compared with the matrix.
 
     Parameters
     ----------
@@ -156,7 +175,11 @@ def refuse_false(mechanism: Mechanism, claim: Guarantee) -> None:
             f"the guarantee of {mechanism.kind} is {claim}, which does not meet its budget ({mechanism.budget}); "
             "make the noise in _scale larger, or build the guarantee in _promise with sums.scales"
         )
-    if mechanism.noise != "gaussian" or mechanism.participation is not None or claim.gdp is None:
+    gaussian = mechanism.noise == "gaussian"
+    stated, words = (
+        (claim.gdp, "-GDP") if gaussian else (claim.pure, " as its epsilon at delta = 0")
+    )
+    if mechanism.participation is not None or stated is None:
         return
     lengths = [mechanism.stretch]
     if mechanism.has_epochs and mechanism.stretch is not None:
@@ -164,11 +187,12 @@ def refuse_false(mechanism: Mechanism, claim: Guarantee) -> None:
     for length in lengths:
         looked = min(_FEW, length or _FEW)
         found = mix(mechanism, looked, length)
-        value = reach(mechanism) * worst_gaussian(found, mechanism.budget.window)[0]
+        worst = worst_gaussian if gaussian else worst_triangular
+        value = reach(mechanism) * worst(found, mechanism.budget.window)[0]
         # rounding to the lattice is a few millionths of a claim at most
-        if not value <= claim.gdp * (1.0 + 1e-5):
+        if not value <= stated * (1.0 + 1e-5):
             raise ValueError(
-                f"the guarantee of {mechanism.kind} is false: it claims {claim.gdp:.6g}-GDP, but one record moves the "
-                f"first {looked} totals by {value:.6g} standard deviations of their noise; correct _scale and "
-                "_promise, in particular the number of noisy quantities that a record affects, or mix"
+                f"the guarantee of {mechanism.kind} is false: it claims {stated:.6g}{words}, but for some record the "
+                f"first {looked} totals give {value:.6g}; correct _scale and _promise, in particular the number of "
+                "noisy quantities that a record affects, or mix"
             )

@@ -33,8 +33,8 @@ BUGS = (
     Bug(
         "noise-halved-in-every-total",
         "sums/process.py",
-        "        return self.mix(fresh, t, rows)",
-        "        return self.mix(fresh, t, rows) // 2",
+        "        mixed = self.mix(fresh, t, rows)",
+        "        mixed = self.mix(fresh, t, rows) // 2",
         "half the noise, after everything was accounted",
         (
             "white-box-totals: Tree, Honaker, zero-out, lattice",

@@ -94,6 +94,52 @@ class OtherNeighbours(Band):
         return Guarantee(super()._guarantee().releases, "zero-out")
 
 
+class Decaying(Band):
+    """The noise of total t is 3/4 of the noise of the total before, and a draw."""
+
+    slack = 0.0
+
+    def _guarantee(self):
+        moves = 1.0 + self.slack, 0.25 + self.slack
+        squares = moves[0] ** 2 + (self.stretch - 1) * moves[1] ** 2
+        mu = self.noise_sensitivity * math.sqrt(squares) / self.scale()
+        release = Release("decaying noise", Gaussian(mu), self.noise_sensitivity, "")
+        return scales.guarantee_of_release(self, release)
+
+    def _scale(self, steps):
+        squares = (1.0 + self.slack) ** 2 + (steps - 1) * (0.25 + self.slack) ** 2
+        return self.noise_sensitivity * math.sqrt(squares) / self.budget.mu
+
+    def memory(self, steps):
+        return {"last": np.zeros(self.dim)}
+
+    def mix(self, steps, memory, fresh, t, rows):
+        for row in fresh:
+            memory["last"] *= 0.75
+            memory["last"] += row
+            row[:] = np.rint(memory["last"]) if self.on_lattice else memory["last"]
+        return fresh
+
+
+class Rounded(Decaying):
+    """Two lattice steps in each coordinate of each innovation."""
+
+    slack = 2.0 * 2.0**-20
+
+
+def test_rounding_belongs_to_the_guarantee():
+    """Weights that are not whole numbers make mix round, which the guarantee left out."""
+    for steps in (32, 512):
+        with pytest.raises(ValueError, match="leaves out rounding"):
+            sums.RunningTotal(Decaying(2, steps, budget=GAUSSIAN))
+        for fine in (
+            Rounded(2, steps, budget=GAUSSIAN),
+            Decaying(2, steps, budget=GAUSSIAN, noise_precision="float"),
+        ):
+            total = sums.RunningTotal(fine, seed=0)
+            assert total.guarantee.epsilon(1e-6) == pytest.approx(1.0, rel=1e-6)
+
+
 def test_a_true_guarantee_is_accepted():
     for steps in (8, 64, 200, None):
         for budget in (GAUSSIAN, GAUSSIAN.with_(neighbours="replace")):

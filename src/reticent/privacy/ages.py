@@ -158,7 +158,7 @@ class OnDisjointRecords(Ages):
 
     @property
     def curves(self) -> Iterable[Curve]:
-        parts = [part for promise in self.promises for part in promise]
+        parts = [part for guarantee in self.guarantees for part in guarantee]
         later = [ages.curves for _, _, ages in parts if ages is not None]
         return [*(curve for curve, _, _ in parts), *chain.from_iterable(later)]
 

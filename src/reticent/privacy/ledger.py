@@ -543,10 +543,10 @@ class Ledger:
 
 
 def charge(guarantee: Guarantee, what: str, *, once: bool = False) -> None:
-    """Spend on every ledger that is open here; without one, do nothing.
+    """Charge every ledger that is open here; without one, do nothing.
 
-    To be called by whatever is about to release something, before any noise is drawn. If ledgers are nested, all of
-    them are charged. :mod:`reticent.privacy.scope` says which ledgers are charged where.
+    Call this before any noise of the release is drawn. If ledgers are nested, all of them are charged.
+    :mod:`reticent.privacy.scope` says which ledgers are charged where.
 
     Parameters
     ----------

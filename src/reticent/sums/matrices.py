@@ -196,3 +196,25 @@ def refuse_false(mechanism: Mechanism, claim: Guarantee) -> None:
                 f"first {looked} totals give {value:.6g}; correct _scale and _guarantee, in particular the number of "
                 "noisy quantities that a record affects, or mix"
             )
+        if gaussian and mechanism.on_lattice and not _is_whole(found.matrix):
+            _refuse_without_slack(mechanism, length, stated, value)
+
+
+def _is_whole(matrix: FloatArray) -> bool:
+    return bool((np.abs(matrix - np.rint(matrix)) < 2.0**-20).all())
+
+
+def _refuse_without_slack(
+    mechanism: Mechanism, length: int | None, stated: float, value: float
+) -> None:
+    """Refuse a claim that leaves nothing for the rounding of noise with weights that are not whole numbers."""
+    step = mechanism.lattice_step(mechanism.scale(length), length)
+    least = (
+        0.25 * step / reach(mechanism)
+    )  # an innovation can move by a step more in each coordinate
+    if least > 1e-11 and stated < value * (1.0 + least):
+        raise ValueError(
+            f"the guarantee of {mechanism.kind} leaves out rounding: the weights of its noise are not whole numbers, "
+            "so mix rounds to the lattice, and neighbours may be rounded differently; add that to the sensitivity of "
+            "each innovation (docs/algorithms/correlated.md), or use noise_precision='float' for simulations"
+        )

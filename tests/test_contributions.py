@@ -363,12 +363,15 @@ def test_meanings_that_do_not_keep_labels_within_the_bounds(loss, meaning):
 
     with pytest.raises(TypeError, match="may lie beyond the bounds"):
         read(loss, sets.L2Ball(2), Elsewhere(), meaning, BUDGET, noise_precision="lattice")
-    if isinstance(loss, losses.Logistic):
-        inside = blocks.InMemory(np.ones((4, 2)), np.arange(4), None, blocks.Form(length=1.0))
-        with pytest.raises(TypeError, match="may lie beyond the bounds"):
-            erm.objective_perturbation(
-                loss, None, inside, [blocks.IsClass(1), meaning], budget=BUDGET
-            )
+
+
+@pytest.mark.parametrize("other", [blocks.AsGiven(), blocks.Within(0.0, 9.0)])
+def test_several_problems_are_several_classes(other):
+    """The labels of the others than the first were used as they are."""
+    inside = blocks.InMemory(np.ones((4, 2)), np.arange(4), None, blocks.Form(length=1.0))
+    for meanings in ([blocks.IsClass(1), other], [other, blocks.IsClass(1)]):
+        with pytest.raises(TypeError, match="must be IsClass"):
+            erm.objective_perturbation(losses.Logistic(), None, inside, meanings, budget=BUDGET)
 
 
 @pytest.mark.parametrize("margins", [0.0, 1.0, 2.0])

@@ -35,10 +35,10 @@ from reticent.erm.perturbation import (
     prescribed_setting,
 )
 from reticent.erm.problem import IGNORANCE, OfflineProblem
-from reticent.erm.reading import bounded, check_meaning, need_smooth
+from reticent.erm.reading import bounded, need_smooth
 from reticent.erm.solver import Run, SolverPlan, solve
 from reticent.losses import records
-from reticent.solve.blocks import Meaning
+from reticent.solve.blocks import IsClass, Meaning
 from reticent.trace import Callback
 
 
@@ -246,6 +246,10 @@ def _check_direction(
 
 def _columns(y: Any) -> tuple[list[Any], bool]:
     if isinstance(y, list) and y and all(isinstance(one, Meaning) for one in y):
+        if not all(isinstance(one, IsClass) for one in y):
+            raise TypeError(
+                f"several meanings of labels must be IsClass, one for each class, got {y!r}"
+            )
         return list(y), True
     if y is not None and not isinstance(y, Meaning) and np.ndim(y) == 2:
         array = np.asarray(y)
@@ -280,7 +284,6 @@ def _centers(
 
 def _labels(problem: OfflineProblem, column: Any) -> FloatArray | Meaning:
     if isinstance(column, Meaning):
-        check_meaning(problem.linear, column)
         return column
     return records.signs(records.labels(column, problem.records))
 

@@ -180,7 +180,7 @@ def _checked_records(
             raise TypeError("records that are not in memory contain their labels; leave y out")
         given = y
     if not isinstance(X, InMemory):
-        check_meaning(loss, _meaning_of(X))
+        _check_meaning(loss, _meaning_of(X))
         return X, ClipCounts(clipped, beyond, X.shape[0])
     if given is None and not (isinstance(X.labels_are, IsClass) and _is_within(loss, X.labels_are)):
         given = X.labels if isinstance(X.labels_are, AsGiven) else X.vector()
@@ -198,7 +198,7 @@ def _meaning_of(X: Records) -> Meaning:
     return getattr(inner, "labels_are", AsGiven())
 
 
-def check_meaning(loss: GeneralizedLinear, meaning: Meaning) -> None:
+def _check_meaning(loss: GeneralizedLinear, meaning: Meaning) -> None:
     """Refuse a meaning of labels by which these may lie beyond the loss's bounds."""
     if not _is_within(loss, meaning):
         raise TypeError(

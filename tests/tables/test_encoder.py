@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import tomllib
 
@@ -102,3 +103,19 @@ def test_an_encoder_needs_a_target() -> None:
         Encoder(schema)
     with pytest.raises(TableError, match="declared as 'ignore'"):
         Encoder(schema, "b")
+
+
+def test_the_category_of_a_cell_does_not_depend_on_other_records() -> None:
+    """One moment in two time zones is equal, but not the same text."""
+    utc = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+    later = utc.astimezone(dt.timezone(dt.timedelta(hours=1)))
+    assert utc == later
+    when = Column("when", "category", values=(str(utc), str(later)))
+    encoder = Encoder(Schema((when, Column("y", "boolean", values=("false", "true")))), "y")
+
+    def place(*cells: dt.datetime) -> list[float]:
+        found = encoder.encode({"when": list(cells), "y": [True] * len(cells)}, len(cells))
+        return [float(row[0]) for row in np.asarray(found.X)]
+
+    assert place(utc, later) == place(utc) + place(later) == [-1.0, 1.0]
+    assert place(later, utc) == [1.0, -1.0]

@@ -9,6 +9,7 @@ take ``classes=`` and warn if it was not given.
 from __future__ import annotations
 
 import contextlib
+import operator
 import os
 import warnings
 from collections.abc import Callable, Iterator
@@ -112,11 +113,13 @@ class FittedEstimator(Charged):
         """Clip features as in training: prediction scales long feature vectors down too."""
         return self._units.clipped(X)
 
-    def _predictors(self, X: Any) -> FloatArray:
+    def _predictors(self, X: Any, *, in_turn: bool = False) -> FloatArray:
+        """The linear predictors; ``in_turn`` if that of a record must not depend on the number of records."""
         check_is_fitted(self)
         W = np.atleast_2d(self.coef_).T
+        product = _product_in_turn if in_turn else operator.matmul
         return np.concatenate(
-            [self._clip(rows) @ W + self.intercept_ for rows in self._in_blocks(X)]
+            [product(self._clip(rows), W) + self.intercept_ for rows in self._in_blocks(X)]
         )
 
     def _in_blocks(self, X: Any) -> Iterator[Any]:
@@ -144,6 +147,17 @@ class FittedEstimator(Charged):
         tags.input_tags.sparse = True
         tags.non_deterministic = self.random_state is None
         return tags
+
+
+def _product_in_turn(rows: Any, W: FloatArray) -> FloatArray:
+    """``rows @ W``, each row in one order of operations; BLAS chooses it by the number of rows and a row's place."""
+    if sp.issparse(rows):
+        found: FloatArray = rows @ W
+        return found
+    out = np.zeros((rows.shape[0], W.shape[1]))
+    for column, weights in zip(rows.T, W, strict=True):
+        out += column[:, None] * weights
+    return out
 
 
 def lazily(X: Any, y: Any = None) -> tuple[Any, Any]:
@@ -341,6 +355,9 @@ class Bounded:
         """Set ``coef_`` and ``intercept_`` from coefficients for labels in [-1, 1]."""
         self.coef_, self.intercept_ = in_labels(coefficients, intercept, *self._bounds)
 
+    def _pick(self, z: FloatArray) -> FloatArray:
+        return np.clip(z[:, 0], *self._bounds)
+
     def predict(self, X: Any) -> FloatArray:
         """Predicted labels, clipped to ``label_bounds``.
 
@@ -354,7 +371,7 @@ class Bounded:
         array of shape (n_samples,)
             Predictions.
         """
-        return np.clip(self._predictors(X)[:, 0], *self._bounds)  # type: ignore[attr-defined]
+        return self._pick(self._predictors(X))  # type: ignore[attr-defined]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]

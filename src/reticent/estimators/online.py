@@ -187,10 +187,10 @@ class OnlineEstimator(FittedEstimator, ABC):
     def __sklearn_is_fitted__(self) -> bool:
         return "coef_" in vars(self) or self._sparse is not None
 
-    def _predictors(self, X: Any) -> FloatArray:
+    def _predictors(self, X: Any, *, in_turn: bool = False) -> FloatArray:
         check_is_fitted(self)
         if self._sparse is None:
-            return super()._predictors(X)
+            return super()._predictors(X, in_turn=in_turn)
         X = validated(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
         return self._from_unit(self._sparse.predictors(X))
 

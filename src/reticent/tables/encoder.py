@@ -363,6 +363,10 @@ def _number(cell: Any) -> float:
         return math.nan
 
 
+_ALIKE = (str, int, float, bool, np.number, np.bool_, type(None))
+"""Types of cells of which equal ones have the same canonical text."""
+
+
 def _places(column: Column, cells: Sequence[Any]) -> NDArray[np.int64]:
     """The index of each cell's category; -1 for undeclared ones."""
     known = {value: place for place, value in enumerate(column.values)}
@@ -378,10 +382,9 @@ def _places(column: Column, cells: Sequence[Any]) -> NDArray[np.int64]:
     out = np.empty(len(cells), np.int64)
     for start in range(0, len(cells), _ROWS):
         some = cells[start : start + _ROWS]
-        typed = list(
-            zip(map(type, some), some, strict=True)
-        )  # True and 1 are equal, but not the same category
-        places = {pair: place(pair[1]) for pair in set(typed)}
+        # True and 1 are equal, and so is one moment in two time zones, but they are not the same category
+        typed = [(type(cell), cell if isinstance(cell, _ALIKE) else repr(cell)) for cell in some]
+        places = {key: place(cell) for key, cell in dict(zip(typed, some, strict=True)).items()}
         out[start : start + _ROWS] = np.fromiter(
             map(places.__getitem__, typed), np.int64, len(typed)
         )

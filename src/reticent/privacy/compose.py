@@ -171,11 +171,13 @@ def _merge(pairs: Iterable[tuple[Curve, int]]) -> Parts:
 
 def _root_of_squares(parts: Iterable[tuple[float, int]]) -> float:
     """The root of the sum of ``count mu^2``, scaled because the square of a small mu underflows."""
-    kept = list(parts)
+    kept = [(mu, count) for mu, count in parts if mu > 0.0]
     largest = max((mu for mu, _ in kept), default=0.0)
     if largest == 0.0 or math.isinf(largest):
         return largest
-    return largest * math.sqrt(math.fsum(count * (mu / largest) ** 2 for mu, count in kept))
+    root = largest * math.sqrt(math.fsum(count * (mu / largest) ** 2 for mu, count in kept))
+    # However small the others are, they are not free: a ledger may add up millions of them.
+    return math.nextafter(largest, math.inf) if root <= largest and len(kept) > 1 else root
 
 
 def _added(parts: Iterable[tuple[float | None, int]]) -> float | None:

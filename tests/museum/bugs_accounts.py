@@ -54,7 +54,7 @@ BUGS = (
     Bug(
         "filter-settles-for-nothing",
         "privacy/composition.py",
-        "            self._used += self._price(curve)",
+        "            self._used = _more(self._used, self._price(curve))",
         "            self._used = max(self._used, self._price(curve))",
         "an adaptive filter that keeps the largest entry in place of the sum",
         ("accounting: Ledger, adaptive, Gaussian",),

@@ -283,3 +283,12 @@ def test_root_of_squares_against_exact_arithmetic():
             exact = mpmath.sqrt(sum(count * mpmath.mpf(mu) ** 2 for mu, count in parts))
         found = compose([(Gaussian(mu), count) for mu, count in parts]).gdp
         assert abs(found / float(exact) - 1.0) < 1e-15
+
+
+def test_gaussian_releases_of_any_size() -> None:
+    assert compose([Gaussian(1.7e308), Gaussian(1.7e308)]).epsilon(0.5) == math.inf
+    assert compose([Gaussian(1e200), Pure(1.0)]).epsilon(0.5) == math.inf
+    tiny = compose([Gaussian(1e-320), Pure(1.0)])
+    assert tiny.epsilon(1e-6) == pytest.approx(Pure(1.0).epsilon(1e-6))
+    assert tiny.delta(0.5) >= Pure(1.0).delta(0.5) * (1 - 1e-15)
+    assert tiny.pure is None

@@ -47,6 +47,23 @@ def test_mixtures_never_exceed_composition(first, adaptive: bool) -> None:
         assert not (ledger.spent + of(curve)).meets(budget)
 
 
+def test_no_entry_is_lost_in_rounding() -> None:
+    """A cost far below the last digit of what is spent is counted, for there may be millions like it."""
+    planned = Composition(Budget(1.0, 1e-6))
+    planned.add(Gaussian(0.2))
+    planned.add(Gaussian(1e-12))
+    assert planned.total.gdp > 0.2
+    adaptive = Filter(Budget(1.0, 1e-6))
+    adaptive.add(Gaussian(0.2))
+    spent = adaptive._used
+    adaptive.add(Gaussian(1e-12))
+    assert adaptive._used > spent
+    pure = Filter(Budget(1.0))
+    pure.add(Pure(0.5))
+    pure.add(Pure(1e-18))
+    assert pure._pure > 0.5
+
+
 def test_what_is_left_fits_and_more_does_not() -> None:
     for adaptive in (False, True):
         for first in (Gaussian(0.1), BoundedRange(0.2), Pure(0.5), ZeroConcentrated(0.01)):

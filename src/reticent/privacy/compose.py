@@ -163,6 +163,8 @@ def _merge(pairs: Iterable[tuple[Curve, int]]) -> Parts:
         elif curve.pure != 0.0:
             counts[curve] = counts.get(curve, 0) + count
     together = _root_of_squares(gaussians)
+    if math.isinf(together):
+        return ((NoPrivacy(), 1),)
     if together > 0.0:
         counts = {Gaussian(together): 1, **counts}
     return tuple(counts.items())
@@ -170,11 +172,13 @@ def _merge(pairs: Iterable[tuple[Curve, int]]) -> Parts:
 
 def _root_of_squares(parts: Iterable[tuple[float, int]]) -> float:
     """The root of the sum of ``count mu^2``, scaled because the square of a small mu underflows."""
-    kept = list(parts)
+    kept = [(mu, count) for mu, count in parts if mu > 0.0]
     largest = max([mu for mu, _ in kept], default=0.0)
     if largest == 0.0 or math.isinf(largest):
         return largest
-    return largest * math.sqrt(math.fsum([count * (mu / largest) ** 2 for mu, count in kept]))
+    root = largest * math.sqrt(math.fsum([count * (mu / largest) ** 2 for mu, count in kept]))
+    # However small the others are, they are not free: a ledger may add up millions of them.
+    return math.nextafter(largest, math.inf) if root <= largest and len(kept) > 1 else root
 
 
 def _added(parts: Iterable[tuple[float | None, int]]) -> float | None:
@@ -257,7 +261,9 @@ class Composed(Curve):
         if self._shifted is not None:
             shift, mu = self._shifted
             if epsilon > shift:
-                bounds.append(gaussian.rounded_up(shift + gaussian.log_delta(epsilon - shift, mu)))
+                bounds.append(
+                    gaussian.delta_from_log(shift + gaussian.log_delta(epsilon - shift, mu))
+                )
         return min(bounds)
 
     def _epsilon(self, delta: float) -> float:
@@ -483,7 +489,7 @@ def _log_delta_of_losses(loss: _Losses, mu: float, epsilon: float) -> float:
             return -math.inf
         return float(logsumexp(loss.log_masses[kept] + np.log(-np.expm1(e[kept]))))
     size = np.abs(e)
-    sticks = gaussian.log_delta_at(size / mu - 0.5 * mu, mu)
-    with np.errstate(divide="ignore"):
+    with np.errstate(over="ignore", divide="ignore"):
+        sticks = gaussian.log_delta_at(size / mu - 0.5 * mu, mu)
         below = np.logaddexp(np.log(-np.expm1(-size)), sticks - size)
     return float(logsumexp(loss.log_masses + np.where(e < 0.0, below, sticks)))

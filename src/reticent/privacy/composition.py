@@ -93,6 +93,11 @@ class Composition:
         return 0.0 if spent is None else max(0.0, self.budget.epsilon - spent)
 
 
+def _more(total: float, cost: float) -> float:
+    """The total with one more cost, which is never lost in rounding."""
+    return max(total + cost, math.nextafter(total, math.inf)) if cost > 0.0 else total
+
+
 class Filter:
     """Count entries by a rule that holds even if the privacy of each entry depends on earlier outputs.
 
@@ -162,11 +167,11 @@ class Filter:
         if self._rule is None and self._settles(curve):
             self._rule = "divergence" if curve.gdp is None else "mu"
             self._order = self._order_for(curve)[0]
-        self._pure += math.inf if curve.pure is None else curve.pure
+        self._pure = _more(self._pure, math.inf if curve.pure is None else curve.pure)
         if self._rule is None:
             self._left = self.budget.epsilon - self._pure
         else:
-            self._used += self._price(curve)
+            self._used = _more(self._used, self._price(curve))
 
     @property
     def room(self) -> float:

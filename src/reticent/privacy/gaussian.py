@@ -92,7 +92,7 @@ def _margin(log_delta: float) -> float:
     return 1e-14 + 5e-15 * abs(log_delta)
 
 
-def rounded_up(log_delta: float) -> float:
+def delta_from_log(log_delta: float) -> float:
     """Delta from its logarithm, moved up by more than the logarithm's error; neither 0 nor above 1.
 
     Parameters
@@ -101,7 +101,9 @@ def rounded_up(log_delta: float) -> float:
         The logarithm, computed by :func:`log_delta` or :func:`log_delta_at`.
     """
     logarithm = max(log_delta, -1e3)
-    return max(math.exp(min(0.0, logarithm + _margin(logarithm))), _TINY)
+    found = math.exp(min(0.0, logarithm + _margin(logarithm)))
+    # numbers below 2.3e-308 have fewer digits
+    return found if found > 1e-300 else math.nextafter(found, 1.0)
 
 
 def _safe_root(excess: Callable[[float], float], low: float, high: float, step: float) -> float:
@@ -164,7 +166,7 @@ def delta(epsilon: float, mu: float) -> float:
     1e-06
     """
     logarithm = log_delta(epsilon, mu)
-    return 0.0 if mu == 0.0 else rounded_up(logarithm)
+    return 0.0 if mu == 0.0 else delta_from_log(logarithm)
 
 
 def epsilon(delta: float, mu: float) -> float:
@@ -201,7 +203,8 @@ def _epsilon(delta: float, mu: float) -> float:
         return 0.0
     # this epsilon is large enough, because Phi(-a) < exp(-a^2/2), and leaves room for the margin
     high = 0.5 * mu * mu + mu * math.sqrt(2.0 * (1.0 - target))
-    while _log_delta(high, mu) > target:  # rounded down, where its last digit is worth more than mu
+    # the last digit of an enormous epsilon is worth more than mu
+    while _log_delta(high, mu) > target:
         high = math.nextafter(high, math.inf)
     return _safe_root(lambda e: _log_delta(e, mu) - target, 0.0, high, +1.0)
 
@@ -254,9 +257,8 @@ def largest_mu(epsilon: float, delta: float) -> float:
         2.0 * math.sqrt(2.0) * float(erfinv(math.exp(target))),
     )
     low *= 1.0 - 1e-9
-    while (
-        _log_delta(epsilon, low) > target
-    ):  # rounded up, where delta is so close to 1 that it has few digits
+    # a delta close to 1 has so few digits that the root may have been rounded up
+    while _log_delta(epsilon, low) > target:
         low *= 0.99
     high = 2.0 * low
     while _log_delta(epsilon, high) <= target:

@@ -140,7 +140,9 @@ class ObjectivePerturbation(Curve):
             return self._one_sided(epsilon)
         if self.neighbours == "zero-out":
             point = np.array([epsilon])
-            return gaussian.rounded_up(float(max(self._present(point)[0], self._absent(point)[0])))
+            return gaussian.delta_from_log(
+                float(max(self._present(point)[0], self._absent(point)[0]))
+            )
         # In two steps, through the data without either record: the first record leaves at cost e, the
         # second enters at cost epsilon - e. Any e is valid.
         low, high = self.log_determinant, epsilon - 0.5 * self.mu**2
@@ -153,7 +155,7 @@ class ObjectivePerturbation(Curve):
             k = int(np.argmin(values))
             best = min(best, float(values[k]))
             low, high = float(tries[max(k - 1, 0)]), float(tries[min(k + 1, points - 1)])
-        return gaussian.rounded_up(best)
+        return gaussian.delta_from_log(best)
 
     def _one_sided(self, epsilon: float) -> float:
         shift = self.count * self.log_determinant
@@ -162,7 +164,7 @@ class ObjectivePerturbation(Curve):
             return self._stick(e, together)
         if e < 0.0:
             return 1.0
-        bound = gaussian.rounded_up(shift + gaussian.log_delta(e, together))
+        bound = gaussian.delta_from_log(shift + gaussian.log_delta(e, together))
         if self.count > 1:
             return bound
         return min(bound, (self._stick(e, together) + 2.0 * self._stick(e, self.mu)) * _UP)

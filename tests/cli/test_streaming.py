@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import json
 import os
 import re
@@ -35,10 +36,19 @@ def settings(**changes: object) -> tasks.Settings:
     return tasks.Settings(**(known | {"feature_norm": np.sqrt(3.0)} | changes))  # type: ignore[arg-type]
 
 
-def run(data: Path, name: str, every: int = 50, bad: str = "stop", **changes: object):  # type: ignore[no-untyped-def]
+def run(  # type: ignore[no-untyped-def]
+    data: Path,
+    name: str,
+    every: int = 50,
+    bad: str = "stop",
+    decisions: str | None = None,
+    **changes: object,
+):
     folder = data.parent / name
     folder.mkdir(exist_ok=True)
-    options = LearnOptions(data=str(data), every=every, bad_records=Bad(bad), out=folder)
+    options = LearnOptions(
+        data=str(data), every=every, bad_records=Bad(bad), out=folder, decisions=decisions
+    )
     encoder = Encoder(Schema.from_file(data.parent / "visits.toml"), "spent")
     return streaming.Run(options, settings(**changes), encoder, Console(quiet=True))
 
@@ -290,6 +300,45 @@ def stop_after(data: Path, name: str, records: int, **changes: object) -> None:
     part._absorb = stop  # type: ignore[method-assign]
     part.learn(COUNT)
     assert part.stopped
+
+
+def test_decisions_in_a_file_of_their_own(data: Path) -> None:
+    """A file of someone else is not touched, and a resumed run goes on in its own, named again or not."""
+    home, reticent = data.parent, Reticent(data.parent)
+    words = [
+        "learn",
+        "visits.csv",
+        "-s",
+        "visits.toml",
+        "-e",
+        1,
+        "--seed",
+        3,
+        "--every",
+        50,
+        "--no-report",
+    ]
+    (home / "mine.txt").write_text("mine\n")
+    done = reticent(*words, "--decisions", "mine.txt", "-o", "new")
+    assert done.status == 2
+    assert "mine.txt exists already" in done.err
+    assert not (home / "new").exists()
+    assert reticent(*words, "--decisions", "whole.jsonl", "-o", "whole").status == 0
+    whole = (home / "whole.jsonl").read_text()
+    assert len(whole.splitlines()) == COUNT // 50
+    for name, more in (("silent", []), ("named", ["--decisions", "named.jsonl"])):
+        own = home / f"{name}.jsonl"
+        stop_after(data, name, 300, decisions=str(own))
+        gc.collect()  # the stopped run holds its stream until it is gone, also against other processes
+        assert 0 < len(own.read_text()) < len(whole)
+        done = reticent("learn", "--resume", "-o", name, "--decisions", "mine.txt")
+        assert done.status == 2
+        assert "is not the file of this run" in done.err
+        done = reticent("learn", "--resume", "-o", name, "--no-report", *more)
+        assert done.status == 0, done.err
+        assert own.read_text() == whole
+        assert not (home / name / "decisions.jsonl").exists()
+    assert (home / "mine.txt").read_text() == "mine\n"
 
 
 # Records that cannot be used -----------------------------------------------------------------------

@@ -104,6 +104,13 @@ def _check_folder(options: LearnOptions) -> None:
         )
     if options.out.exists() and not options.out.is_dir():
         raise Refused(f"--out {options.out} is a file; name a folder")
+    if options.decisions in (None, STDIN) or options.overwrite:
+        return
+    elsewhere = Path(str(options.decisions))
+    if elsewhere.is_file() and elsewhere.stat().st_size:
+        raise Refused(
+            f"--decisions {elsewhere} exists already; name another file, or use --overwrite to replace it"
+        )
 
 
 def _forget(options: LearnOptions) -> None:
@@ -242,6 +249,7 @@ def _follow(run: Run, size: int | None) -> int:
         raise Refused(f"{run.data} holds no records")
     # what was learnt before a resumption took time that nobody measured here
     learnt = run.seen - run.before
+    options = replace(options, decisions=run.decisions)
     status = _finish(options, run.console, run.model, run.diagnostics, run.seconds, learnt=learnt)
     if not options.keep_state:
         checkpoint.forget(options.out)

@@ -148,6 +148,7 @@ class Run:
         self.before = self.seen
         self.diagnostics.restore(state["diagnostics"])
         self._pending, self._offset = list(state["pending"]), int(state["offset"])
+        self._find_decisions(state.get("decisions"))
         before = Position(**state["position"])
         if self.data == STDIN or self.options.new_records:
             return  # the records that follow are new
@@ -157,6 +158,20 @@ class Run:
                 f"--new-records if none of these records has been learnt from before"
             )
         self._position = before
+
+    def _find_decisions(self, written: str | None) -> None:
+        """Continue the file to which the run has written; another one, if it is asked for, begins now."""
+        if written is None or self.options.decisions == STDIN:
+            return
+        if self.options.decisions is None:
+            self.decisions = written
+        elif _where(self.decisions) != written:
+            path = Path(self.decisions)
+            if path.is_file() and path.stat().st_size:
+                raise Refused(
+                    f"--decisions {path} is not the file of this run, {written}; omit the option, or name a new file"
+                )
+            self._offset = 0
 
     def _skip(self, source: Source) -> None:
         """Skip the records that were learnt before, and check that they have not changed."""
@@ -297,8 +312,8 @@ class Run:
         if self.decisions == STDIN:
             return os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
         file = open(self.decisions, "a", encoding="utf-8")  # noqa: SIM115 (the caller closes it)
-        # decisions that a crash left incomplete are written again, from the state
-        file.truncate(self._offset)
+        # decisions that a crash left incomplete are written again, from the state; what is gone stays gone
+        file.truncate(min(self._offset, file.tell()))
         return file
 
     def _decide(self) -> None:
@@ -328,6 +343,7 @@ class Run:
                 "diagnostics": self.diagnostics.to_dict(),
                 "pending": self._pending,
                 "offset": self._offset,
+                "decisions": None if self.decisions == STDIN else _where(self.decisions),
                 "complete": complete,
             },
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import json
 import os
 import re
@@ -328,6 +329,7 @@ def test_decisions_in_a_file_of_their_own(data: Path) -> None:
     for name, more in (("silent", []), ("named", ["--decisions", "named.jsonl"])):
         own = home / f"{name}.jsonl"
         stop_after(data, name, 300, decisions=str(own))
+        gc.collect()  # the stopped run holds its stream until it is gone, also against other processes
         assert 0 < len(own.read_text()) < len(whole)
         done = reticent("learn", "--resume", "-o", name, "--decisions", "mine.txt")
         assert done.status == 2

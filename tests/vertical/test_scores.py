@@ -274,6 +274,7 @@ def test_the_command_writes_who_and_what(consortium, capsys):
             + ["--ids", str(folder / "west-new.csv"), "--id-column", "id"]
         )
     assert end.value.code == 0
+    assert (folder / "p.csv").stat().st_mode & 0o777 == 0o600
     with (folder / "p.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [row["id"] for row in rows] == [f"{i:03d}" for i in range(40)]

@@ -7,6 +7,8 @@ budget.
 from __future__ import annotations
 
 import csv
+import os
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -297,7 +299,8 @@ def predict(
     who = range(len(found)) if ids is None else read_ids(ids, str(id_column))
     if len(who) != len(found):
         raise Refused(f"--ids {ids} has {len(who)} people, the parts have {len(found)}")
-    with out.open("w", newline="", encoding="utf-8") as file:
+    # a score is about one person and carries no noise, so a new file is readable by its owner only
+    with open(out, "w", newline="", encoding="utf-8", opener=partial(os.open, mode=0o600)) as file:
         lines = csv.writer(file)
         lines.writerow([id_column or "row", "prediction"])
         lines.writerows((person, float(value)) for person, value in zip(who, found, strict=True))

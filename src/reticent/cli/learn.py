@@ -104,9 +104,10 @@ def _check_folder(options: LearnOptions) -> None:
         )
     if options.out.exists() and not options.out.is_dir():
         raise Refused(f"--out {options.out} is a file; name a folder")
-    elsewhere = None if options.decisions in (None, STDIN) else Path(str(options.decisions))
-    there_already = elsewhere is not None and elsewhere.is_file() and elsewhere.stat().st_size > 0
-    if there_already and not options.overwrite:
+    if options.decisions in (None, STDIN) or options.overwrite:
+        return
+    elsewhere = Path(str(options.decisions))
+    if elsewhere.is_file() and elsewhere.stat().st_size:
         raise Refused(
             f"--decisions {elsewhere} exists already; name another file, or use --overwrite to replace it"
         )

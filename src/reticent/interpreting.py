@@ -4,10 +4,10 @@ Compiling a kernel takes from a tenth of a second to several seconds. A first fi
 records of a stream, would spend nearly all of their time on it. A :class:`Kernel` is therefore carried out by Python
 until that has taken about as long as compiling it would: at worst, a process takes twice the time of the better way.
 
-Both ways give the same numbers to the last bit, because both evaluate the same source in the same order, and kernels
-are compiled without permission to reorder sums. Where Python's arithmetic differs from that of compiled code, in what
-overflows, divides by zero or is not defined, interpreting stops, and machine code does the work from the beginning. So
-results do not depend on what a process did before.
+Both ways give the same numbers to the last bit, because both evaluate the same source in the same order on numbers of
+the same precision, and kernels are compiled without permission to reorder sums. Where Python would do something else,
+such as raise an error where machine code computes infinity or wraps around, interpreting stops, and machine code does
+the work from the beginning. So results do not depend on what a process did before.
 
 Interpreting can be interrupted by the handler of a signal, such as that of Ctrl-C, and can fail; a total to which half
 a record had been added would no longer be what its guarantee says. The interpreted kernel therefore works on copies of
@@ -280,10 +280,10 @@ _NUMPY = _NumPy()
 
 
 def _int64(value: Any) -> int:
-    whole = int(value)
-    if not -(2**63) <= whole < 2**63:
+    """``int`` as interpreted kernels see it."""
+    if not -(2.0**63) <= value < 2.0**63:
         raise _UnlikeMachineCode("a number of more than 64 bits")
-    return whole
+    return int(value)
 
 
 def twin_of_factory(factory: Callable[..., Any]) -> None:

@@ -283,15 +283,9 @@ def solve(
         loss, set, X, y, budget, noise_precision=noise_precision, calibration=calibration, **reading
     )
     plan = planned(problem)
-    if not plan.releases and plan.guarantee is None:
-        raise ValueError(
-            f"the plan of {solver} states no releases, so its guarantee would be epsilon = 0; list in releases= "
-            "everything that its steps release"
-        )
-    # Errors in the callback or in the run to continue are found here, before anything is spent.
-    if resume is not None and plan.identity is None:
-        raise ValueError(f"a run of {solver} cannot be continued; leave resume out")
     file = current_run()
+    # Errors in the callback or in the run to continue are found here, before anything is spent.
+    _check_plan(solver, plan, resume)
     if file is not None:
         _check_resumable(solver, plan, X, callback=callback, resume=resume)
     if _rehearsing.get():
@@ -345,6 +339,16 @@ def _need_memory(solver: str, X: Any) -> None:
             f"{solver} needs all records in memory at once; use a solver that goes by passes: objective "
             "perturbation, output perturbation, gradient descent without sampling, or sufficient statistics"
         )
+
+
+def _check_plan(solver: str, plan: SolverPlan, resume: Any) -> None:
+    if not plan.releases and plan.guarantee is None:
+        raise ValueError(
+            f"the plan of {solver} states no releases, so its guarantee would be epsilon = 0; list in releases= "
+            "everything that its steps release"
+        )
+    if resume is not None and plan.identity is None:
+        raise ValueError(f"a run of {solver} cannot be continued; leave resume out")
 
 
 def _check_resumable(solver: str, plan: SolverPlan, X: Any, **shown: Any) -> None:

@@ -305,9 +305,8 @@ def solve(
     arrays = plan.arrays
     if pause is not None:
         source, arrays = pause.source, pause.arrays
-    allowance = Allowance(
-        plan.releases
-    )  # also for a second stage, which is part of what was charged
+    # also for a second stage, which is part of what was charged
+    allowance = Allowance(plan.releases)
     run = Run(
         plan.problem, source, recorder, {name: a.copy() for name, a in arrays.items()}, allowance
     )

@@ -81,6 +81,13 @@ BUGS = (
         "    return np.clip(y, 10.0 * low, 10.0 * high), 0\n\n\ndef _clip_labels(",
         "labels beyond their bounds",
         ("white-box-erm: sufficient_statistics, joint, zero-out, gaussian",),
+        more=(
+            (
+                "erm/reading.py",
+                "    return np.clip(np.asarray(labels, dtype=np.float64), *label_range(loss))",
+                "    return np.array(labels, dtype=np.float64)",
+            ),
+        ),
     ),
     Bug(
         "weights-not-clipped",

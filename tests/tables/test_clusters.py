@@ -195,7 +195,7 @@ def test_what_cannot_be_had_by_passes_is_refused_in_words(client):
     with pytest.raises(TypeError, match="along with"):
         losses.best_fixed(sets.L2Ball(20), losses.Logistic(), rows)
     with reticent.Ledger(reticent.Budget(2.0, 1e-5)) as ledger:
-        with pytest.raises(ValueError, match="bounds must be stated"):
+        with pytest.raises(ValueError, match="needs stated bounds"):
             PrivateScaler("private").fit(rows)
         with pytest.raises(TypeError, match="y must be given with X"):
             reticent.PrivateLasso().fit(rows, None)

@@ -122,6 +122,10 @@ class FittedEstimator(Charged):
             [product(self._clip(rows), W) + self.intercept_ for rows in self._in_blocks(X)]
         )
 
+    def _predicted_in_turn(self, X: Any) -> Any:
+        """What ``predict`` returns, if a record's prediction must not depend on the number of records."""
+        return self._pick(self._predictors(X, in_turn=True))
+
     def _in_blocks(self, X: Any) -> Iterator[Any]:
         """Blocks of rows, in double precision."""
         X = lazily(X)[0]

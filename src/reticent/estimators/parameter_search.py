@@ -497,7 +497,7 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
     def _sum_of_scores(self, model: Any, X: Any, y: Any, persons: Groups | None = None) -> float:
         """A sum over records of scores in [0, 1] that are multiples of 2^-20, and therefore exact in doubles."""
         # The number of a person's records is not public, and so must not change how those of others are rounded.
-        predicted = model._pick(model._predictors(X, in_turn=persons is not None))
+        predicted = model.predict(X) if persons is None else model._predicted_in_turn(X)
         truth = column_or_1d(y)
         if is_classifier(self.estimator):
             return _weighed((predicted == truth).astype(np.float64), persons)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .planting import Bug
+from .planting import UNPAID, Bug
 
 BUGS = (
     Bug(
@@ -104,6 +104,7 @@ BUGS = (
         "            words, moved, scales, sizes, (1, 2, rounds - 1), strict=True\n",
         "one round less is accounted than is run",
         ("budgets: noise of estimators, as stated",),
+        more=UNPAID,
     ),
     Bug(
         "classifiers-of-several-classes-not-composed",

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from .planting import Bug
+from .planting import UNPAID, Bug
 
-_UNPAID = (("erm/solver.py", "        self.allowance.take(scale)\n", ""),)
-"""Without this, a run refuses draws that its plan's releases do not pay for."""
 _HINGE = "white-box-objective-perturbation: SmoothHinge, ridge 300, zero-out, gaussian"
 
 BUGS = (
@@ -104,7 +102,7 @@ BUGS = (
         '        return Release(what, curve, moved, f"{words} {scale:.6g}", 1, **extra)',
         "three noisy gradients accounted as one",
         ("white-box-erm: gradient_descent, 3 steps, zero-out, gaussian, lattice",),
-        more=_UNPAID,
+        more=UNPAID,
     ),
     Bug(
         "descent-noise-divided",
@@ -113,7 +111,7 @@ BUGS = (
         "        answer = run.noisy(problem.gradient_sum(x, rows), scale / 1.5)",
         "two thirds of the noise on a sum of gradients",
         ("white-box-erm: gradient_descent, 3 steps, zero-out, gamma, lattice",),
-        more=_UNPAID,
+        more=UNPAID,
     ),
     Bug(
         "sampling-at-twice-the-rate",
@@ -131,7 +129,7 @@ BUGS = (
         "        return problem.set.project(problem.shaped(run.noisy(found.point, self.scale * present)))",
         "n read off the data: the scale of the noise tells how many records there are",
         ("white-box-erm: output_perturbation, zero-out, gaussian, lattice",),
-        more=_UNPAID,
+        more=UNPAID,
     ),
     Bug(
         "visits-counted-as-one",
@@ -175,7 +173,7 @@ BUGS = (
         "        seen = run.noisy(np.concatenate([as_vector(V) / matrix, u / vector]), 0.5 * scale)",
         "half the noise on A'A and A'y",
         ("white-box-erm: sufficient_statistics, joint, zero-out, gaussian",),
-        more=_UNPAID,
+        more=UNPAID,
     ),
     Bug(
         "statistics-as-two-releases-for-one",

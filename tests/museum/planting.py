@@ -23,6 +23,9 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[2] / "src" / "reticent"
 PATIENCE = 600  # seconds for one bug
 
+UNPAID = (("erm/solver.py", "        self.allowance.take(scale)\n", ""),)
+"""A further patch: without it, a run refuses draws that its plan's releases do not pay for."""
+
 
 @dataclass(frozen=True)
 class Bug:

@@ -125,8 +125,8 @@ def _go_on(engine: Engine, home: Home, asked: dict[str, Any]) -> dict[str, Any]:
     if asked["kind"] == "bandit":
         for _ in range(3):
             ticket = json.loads(engine.call(Ask(name)))["ticket"]
-            key, digest = home.keys.pack(f"ticket {ticket}"), home.keys.digest(b"0.25")
-            engine.call(Tell(name, ticket, 0.25, key, digest))
+            keys = home.keys.ticket(ticket), home.keys.pack(f"ticket {ticket}")
+            engine.call(Tell(name, ticket, 0.25, keys, home.keys.digest(b"0.25")))
     else:
         encoder = runners.encoder_of(Specification.from_dict(asked))
         reader = Reader(encoder, home.keys, labelled=asked["kind"] != "total")

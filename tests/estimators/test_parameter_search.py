@@ -19,6 +19,7 @@ import reticent
 from reticent import PrivateLinearRegression, PrivateLogisticRegression, PrivateSearchCV
 from reticent.erm.solver import is_rehearsal
 from reticent.estimators import parameter_search as module
+from reticent.estimators import parameters
 from reticent.estimators.first_bounds import NothingFound
 from reticent.estimators.mixins import lazily
 from reticent.estimators.private import price
@@ -500,3 +501,18 @@ def test_numbers_in_text_are_labels_of_a_regression() -> None:
         model, {"solver": ["sufficient-statistics"]}, verbose=0, random_state=0
     )
     assert search.fit(X, y.astype(str)).best_score_ == search.fit(X, y).best_score_
+
+
+def test_a_search_warns_as_a_fit_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its fits warned unheard, and so no later fit warned of a default."""
+    X, y = table(300)
+    model, grid = PrivateLogisticRegression(), {"regularizer": [5.0, 50.0]}
+    heard = []
+    for fit in (model.fit, PrivateSearchCV(model, grid, verbose=0, random_state=0).fit):
+        monkeypatch.setattr(parameters, "_said", set())
+        with pytest.warns() as caught:
+            fit(X, y)
+        heard.append(sorted((w.category.__name__, str(w.message), w.filename) for w in caught))
+    assert heard[0] == heard[1]
+    assert [name for name, *_ in heard[0]] == ["DefaultBoundWarning", "PrivacyLeakWarning"]
+    assert {where for *_, where in heard[0]} == {__file__}

@@ -26,7 +26,7 @@ from reticent.erm.problem import Groups
 from reticent.estimators import parameters
 from reticent.estimators.counts import counted
 from reticent.estimators.first_bounds import NothingFound
-from reticent.estimators.mixins import Charged, lazily, real_labels
+from reticent.estimators.mixins import LEAK, Charged, lazily, real_labels
 from reticent.estimators.private import PrivateEstimator, price
 from reticent.estimators.scaling import to_unit
 from reticent.noise import Source, release
@@ -36,6 +36,7 @@ from reticent.privacy import (
     Gaussian,
     Guarantee,
     Laplace,
+    PrivacyLeakWarning,
     Release,
     charge,
     compose,
@@ -232,6 +233,8 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
             source = Source(parameters.CHECKS["seed"](self.random_state, "random_state"))
             if self.verbose:
                 print(self._words(made, mean, _units(X, y, persons)), file=sys.stderr)
+            if LEAK in made.guarantee.caveats:
+                warnings.warn(LEAK, PrivacyLeakWarning, stacklevel=2)
             charge(made.guarantee, "private search")
             best = uncharged(
                 lambda: self._run(made, candidates, mean, X, y, source, groups, persons)
@@ -297,12 +300,15 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         known = self.estimator.get_params(deep=False)
         # whether a candidate's classes hold all labels depends on single records
         fixed = {"epsilon", "delta", "neighbours", "random_state", "classes", "verbose"}
-        for name in {name for candidate in candidates for name in candidate}:
+        searched = {name for candidate in candidates for name in candidate}
+        for name in searched:
             if name not in known or name in fixed:
                 raise ValueError(
                     f"grid has the key {name!r}; allowed are parameters of the estimator other than "
                     f"{', '.join(sorted(fixed))}"
                 )
+        # fits warn once per process, and those of a search do so unheard
+        parameters.warn_of_defaults({k: v for k, v in known.items() if k not in searched})
         mean = 2.0 * len(candidates)
         if self.fits is not None:
             mean = checks.number(self.fits, "fits", low=1.0, open_low=True)

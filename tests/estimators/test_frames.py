@@ -111,6 +111,24 @@ def test_words_for_numbers_are_refused_and_not_quoted() -> None:
         assert "secret" not in str(said.value)
 
 
+@pytest.mark.parametrize("missing", [None, "nan", float("inf")])
+@pytest.mark.parametrize("bounds", [(-1, 1), "private"])
+def test_a_label_that_is_missing_is_refused_before_anything_is_spent(bounds, missing) -> None:
+    """In text or objects it was found after the budget had been spent, and a stream learnt from it."""
+    rows = np.full((400, 2), 0.5)
+    labels = np.array([0.5] * 399 + [missing], dtype=object)
+    options = {"feature_norm": 1.0, "label_bounds": bounds}
+    batch = reticent.PrivateLinearRegression(**options)
+    lasso = reticent.PrivateLasso(feature_norm=1.0, label_bounds=(-1, 1))
+    stream = reticent.OnlineLinearRegression(horizon=1000, **options)
+    search = reticent.PrivateSearchCV(batch, {"fit_intercept": [True, False]}, verbose=0)
+    with reticent.Ledger(reticent.Budget(10.0, 1e-5)) as ledger:
+        for learn in (batch.fit, lasso.fit, stream.partial_fit, search.fit):
+            with pytest.raises(ValueError, match=r"y must hold finite numbers, and y\[399\] is"):
+                learn(rows, labels)
+    assert ledger.entries == ()
+
+
 def test_a_refusal_of_a_large_array_takes_little_memory() -> None:
     """A number that is missing is found column by column: as objects the table would take four times its memory."""
     X = np.zeros((200_000, 20), np.float32)

@@ -6,6 +6,7 @@ import json
 import math
 import pickle
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +19,9 @@ import reticent
 from reticent import PrivateLinearRegression, PrivateLogisticRegression, PrivateSearchCV
 from reticent.erm.solver import is_rehearsal
 from reticent.estimators import parameter_search as module
+from reticent.estimators import parameters
+from reticent.estimators.first_bounds import NothingFound
+from reticent.estimators.mixins import lazily
 from reticent.estimators.private import price
 from reticent.noise import Source
 from reticent.privacy import Budget, BudgetExceeded, Guarantee, Ledger, PrivacyLeakWarning
@@ -161,7 +165,7 @@ def test_the_number_of_fits_is_geometric_and_the_law_of_candidates(
 
     def noted(self: PrivateSearchCV, candidate: dict[str, float], *rest: object) -> None:
         drawn.append(grid["regularizer"].index(candidate["regularizer"]))
-        raise ArithmeticError
+        raise NothingFound("feature_norm")
 
     monkeypatch.setattr(PrivateSearchCV, "_candidate", noted)
     source, lengths = Source(0), []
@@ -181,22 +185,49 @@ def test_the_number_of_fits_is_geometric_and_the_law_of_candidates(
     assert max(lengths) > 15  # never cut off
 
 
-def test_failed_fits_are_the_worst(monkeypatch: pytest.MonkeyPatch) -> None:
+def fails_with(error: BaseException, monkeypatch: pytest.MonkeyPatch, number: float) -> None:
+    """Fits with this regularizer fail, after they were charged."""
+    honest = PrivateLogisticRegression.fit
+
+    def fit(self: PrivateLogisticRegression, *args: object, **more: object) -> object:
+        if self.regularizer == number and not is_rehearsal():
+            raise error
+        return honest(self, *args, **more)
+
+    monkeypatch.setattr(PrivateLogisticRegression, "fit", fit)
+
+
+def test_bounds_that_are_not_found_are_the_worst(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = table()
-    honest = PrivateLogisticRegression.predict
-
-    def fails(self: PrivateLogisticRegression, Z: np.ndarray) -> np.ndarray:
-        if self.regularizer == 10.0:
-            raise FloatingPointError("no")
-        return honest(self, Z)
-
-    monkeypatch.setattr(PrivateLogisticRegression, "predict", fails)
+    fails_with(NothingFound("feature_norm"), monkeypatch, 10.0)
     search = PrivateSearchCV(logistic(), GRID, 1.0, fits=40, verbose=0, random_state=5).fit(X, y)
     assert search.best_params_["regularizer"] == 1000.0
+    with pytest.raises(RuntimeError, match="no fit of the search found the bounds"):
+        PrivateSearchCV(logistic(), {"regularizer": [10.0]}, verbose=0, random_state=0).fit(X, y)
     # one that no budget of a run allows is never run, and costs nothing
     grid = {"regularizer": [1e-9, 1000.0]}
     found = PrivateSearchCV(logistic(), grid, 1.0, fits=40, verbose=0, random_state=1).fit(X, y)
     assert found.best_params_["regularizer"] == 1000.0
+
+
+@pytest.mark.parametrize(
+    "error", [ArithmeticError("the minimiser could not be certified"), MemoryError()]
+)
+def test_a_failure_that_may_depend_on_a_record_never_chooses_the_winner(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It made the candidate lose, with certainty, on tables with one record more than others."""
+    X, y = table(300)
+    fails_with(error, monkeypatch, 10.0)
+    search = PrivateSearchCV(logistic(), GRID, 1.0, fits=40, verbose=0, random_state=5)
+    with (
+        Ledger(Budget(1.0, 1e-6)) as ledger,
+        pytest.raises(RuntimeError, match=r"failed with .* the budget was spent") as said,
+    ):
+        search.fit(X, y)
+    assert said.value.__cause__ is error
+    assert len(ledger.entries) == 1
+    assert not hasattr(search, "best_params_")
 
 
 def test_scores_move_by_one() -> None:
@@ -249,6 +280,7 @@ def test_a_price_has_the_caveats_of_the_fit(scaling: str) -> None:
         (lambda: PrivateSearchCV(LogisticRegression(), {}), "estimator"),
         (lambda: PrivateSearchCV(logistic(), {"epsilon": [1.0]}), "epsilon"),
         (lambda: PrivateSearchCV(logistic(), {"depth": [1.0]}), "depth"),
+        (lambda: PrivateSearchCV(logistic(), {"verbose": [0, 1]}), "grid has the key 'verbose'"),
         (lambda: PrivateSearchCV(logistic(), 3), "grid"),
         (lambda: PrivateSearchCV(logistic(), []), "at least one candidate"),
         (lambda: PrivateSearchCV(logistic(), GRID, fits=1.0), "fits"),
@@ -262,13 +294,6 @@ def test_refusals(make, message: str) -> None:
     assert ledger.entries == ()
     with pytest.raises(ValueError, match="NaN"):
         PrivateSearchCV(logistic(), GRID, verbose=0).fit(np.full_like(X, np.nan), y)
-
-
-def test_every_fit_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    X, y = table(100)
-    monkeypatch.setattr(PrivateLogisticRegression, "predict", lambda self, X: 1 / 0)
-    with pytest.raises(RuntimeError, match="every fit"):
-        PrivateSearchCV(logistic(), GRID, verbose=0, random_state=0).fit(X, y)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
@@ -290,12 +315,9 @@ def test_interrupted_and_retried(error: type, monkeypatch: pytest.MonkeyPatch) -
             return honest(self, *args, **more)
 
         monkeypatch.setattr(PrivateLogisticRegression, "fit", fails)
-        if error is KeyboardInterrupt:
-            with pytest.raises(KeyboardInterrupt):
-                search.fit(X, y)
-            assert np.array_equal(search.best_estimator_.coef_, first)
-        else:  # counts as a failed run
+        with pytest.raises(KeyboardInterrupt if error is KeyboardInterrupt else RuntimeError):
             search.fit(X, y)
+        assert np.array_equal(search.best_estimator_.coef_, first)
         assert len(ledger.entries) == 2
         search.fit(X, y)
         assert len(ledger.entries) == 3
@@ -428,3 +450,69 @@ def test_fits_of_a_search_show_no_progress(capsys) -> None:
     search = PrivateSearchCV(logistic(verbose=1), GRID, 8.0, verbose=0, fits=20, random_state=0)
     search.fit(X, y)
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("kind", ["files", "dask", "device"])
+@pytest.mark.parametrize("regression", [False, True])
+def test_a_table_that_is_not_in_memory(kind: str, regression: bool, tmp_path: Path) -> None:
+    """Labels in files could not be scored: the whole budget was spent, and every fit counted as failed."""
+    X, y = table(2000)
+    if regression:
+        y = X[:, 0].round(2)
+    there: tuple[object, object]
+    if kind == "files":
+        np.save(tmp_path / "rows.npy", X)
+        np.save(tmp_path / "labels.npy", y)
+        there = reticent.tables.open(tmp_path / "rows.npy", target=tmp_path / "labels.npy")
+    elif kind == "dask":
+        arrays = pytest.importorskip("dask.array")
+        there = arrays.from_array(X, chunks=(500, 3)), arrays.from_array(y, chunks=500)
+    else:
+        library = pytest.importorskip("array_api_strict")
+        there = library.asarray(X), library.asarray(y)
+    model = logistic()
+    if regression:
+        model = PrivateLinearRegression(feature_norm=1.0, label_bounds=(-1, 1))
+    grid = {"fit_intercept": [True, False]}
+    model.set_params(solver="gradient-descent")
+    search = PrivateSearchCV(model, grid, 4.0, verbose=0, random_state=0)
+    assert "2 candidates" in search.describe(*there)
+    search.fit(*there)
+    assert search.guarantee_.meets(Budget(4.0, 1e-6))
+    fitted, other = search.best_estimator_, PrivateSearchCV(model, grid)
+    assert other._sum_of_scores(fitted, *lazily(*there)) == other._sum_of_scores(fitted, X, y)
+
+
+def test_names_of_features_are_those_of_the_last_fit() -> None:
+    pandas = pytest.importorskip("pandas")
+    X, y = table(300)
+    search = PrivateSearchCV(logistic(), {"regularizer": [10.0]}, verbose=0, random_state=0)
+    search.fit(pandas.DataFrame(X, columns=["a", "b", "c"]), y)
+    assert search.feature_names_in_.tolist() == ["a", "b", "c"]
+    assert not hasattr(search.fit(X, y), "feature_names_in_")
+
+
+def test_numbers_in_text_are_labels_of_a_regression() -> None:
+    """A fit reads them as numbers, and so must its score."""
+    X, _ = table(500)
+    y = X[:, 0].round(2)
+    model = PrivateLinearRegression(feature_norm=1.0, label_bounds=(-1, 1), random_state=0)
+    search = PrivateSearchCV(
+        model, {"solver": ["sufficient-statistics"]}, verbose=0, random_state=0
+    )
+    assert search.fit(X, y.astype(str)).best_score_ == search.fit(X, y).best_score_
+
+
+def test_a_search_warns_as_a_fit_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its fits warned unheard, and so no later fit warned of a default."""
+    X, y = table(300)
+    model, grid = PrivateLogisticRegression(), {"regularizer": [5.0, 50.0]}
+    heard = []
+    for fit in (model.fit, PrivateSearchCV(model, grid, verbose=0, random_state=0).fit):
+        monkeypatch.setattr(parameters, "_said", set())
+        with pytest.warns() as caught:
+            fit(X, y)
+        heard.append(sorted((w.category.__name__, str(w.message), w.filename) for w in caught))
+    assert heard[0] == heard[1]
+    assert [name for name, *_ in heard[0]] == ["DefaultBoundWarning", "PrivacyLeakWarning"]
+    assert {where for *_, where in heard[0]} == {__file__}

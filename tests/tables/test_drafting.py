@@ -40,3 +40,30 @@ def test_a_public_sample_fills_in_types_bounds_and_categories(table: Path) -> No
     assert remarks["note"] == "text with 40 different values"
     with pytest.raises(TableError, match="no column 'spend'"):
         draft(table, target="spend")
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ("0", "5e-324"),
+        ("-1e308", "1.7e308"),
+        ("-1e308", "2e-300"),
+        ("915196112090585.1", "915196112090585.2"),
+        ("94447936645.72731", "94447936645.72733"),
+    ],
+)
+def test_bounds_hold_numbers_of_any_size(cells: tuple[str, str], tmp_path: Path) -> None:
+    """Some had no draft, and bounds around others were equal."""
+    path = tmp_path / "sample.csv"
+    path.write_text("a,b\n" + "".join(f"{cell},1\n" for cell in cells))
+    bounds = draft(path, public_sample=True)[0].column("a").bounds
+    assert bounds is not None
+    assert bounds[0] <= float(cells[0]) < float(cells[1]) <= bounds[1]
+
+
+def test_one_number_in_two_spellings_is_one_value(tmp_path: Path) -> None:
+    path = tmp_path / "sample.csv"
+    path.write_text("a,b\n7,1\n٧,2\n")
+    schema, remarks = draft(path, public_sample=True)
+    assert schema.column("a").type == "ignore"
+    assert remarks["a"] == "has at most one value"

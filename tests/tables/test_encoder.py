@@ -119,3 +119,18 @@ def test_the_category_of_a_cell_does_not_depend_on_other_records() -> None:
 
     assert place(utc, later) == place(utc) + place(later) == [-1.0, 1.0]
     assert place(later, utc) == [1.0, -1.0]
+
+
+@pytest.mark.parametrize(
+    "odd", [7.0, None, [7.0, 8.0], "x", np.ones(1), pytest.param(10**400, id="huge")]
+)
+@pytest.mark.parametrize("rest", [[5.0], (5.0,), [np.ones(1)], 5.0, "5"])
+def test_a_cell_is_encoded_whatever_the_other_cells_are(odd: object, rest: object) -> None:
+    """Where all cells of a column were lists of one number, another cell in one record made all others missing."""
+    number = {"type": "number", "bounds": [0, 10]}
+    encoder = Encoder(Schema.from_dict({"columns": {"a": number, "y": number}}), "y")
+    found = [
+        encoder.encode({"a": [rest, last, rest], "y": [rest, last, rest]}).X[[0, 2]]
+        for last in (rest, odd)
+    ]
+    np.testing.assert_array_equal(*found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from reticent.tables import (
     open_source,
     read,
 )
-from reticent.tables.sources import _object
+from reticent.tables.sources import _live, _object, read_span, spans
 
 TABLE = "age,job,member,spent,more\n20,cook,true,yes,1\n99,x,false,no,2\n50,clerk,yes,?,3\n"
 
@@ -128,6 +129,58 @@ def test_a_carriage_return_does_not_make_two_records_of_one(tmp_path: Path, odd:
     assert [columns["a"][k] for k in (0, 2, 3)] == [1, 4, 5]
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r\r\n"])
+@pytest.mark.parametrize("odd", ["re\rd", "\r", "\r\r", '"re\rd"', "\rred", "red\r"])
+@pytest.mark.parametrize("cell", [0, 1, 2])
+def test_a_carriage_return_in_a_cell_leaves_other_records_alone(
+    tmp_path: Path, cell: int, odd: str, end: str
+) -> None:
+    """It made two records of one when a table was read, and was refused when it stayed in its file."""
+    number = {"type": "number", "bounds": [0, 10]}
+    text = {"type": "category", "values": ["red", "green", "blue"]}
+    encoder = Encoder(Schema.from_dict({"columns": {"a": number, "b": text, "y": number}}), "y")
+    found = []
+    for there in (None, odd):  # one record's cell alone differs
+        rows = [["1", "red", "2"], ["3", "blue", "4"], ["5", "green", "6"], ["7", "red", "8"]]
+        if there is not None:
+            rows[1][cell] = there
+        path = tmp_path / "odd.csv"
+        path.write_bytes("".join(",".join(row) + end for row in [["a", "b", "y"], *rows]).encode())
+        columns, got = open_source(str(path)).read(10)
+        assert got == count_records(str(path)) == 4
+        (start, stop, count), *rest = spans(path, "csv", 10)
+        again, _ = read_span(path, "csv", start, stop).read(10)
+        assert (count, rest, again) == (4, [], columns)
+        found.append(encoder.encode(columns, got).X[[0, 2, 3]].tolist())
+    assert found[0] == found[1]
+
+
+def test_lines_that_end_in_carriage_returns_alone_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "old.csv"
+    path.write_bytes(b"a,b\r1,2\r3,4\r")
+    with pytest.raises(TableError, match="carriage returns within it; end lines with line feeds"):
+        open_source(str(path))
+
+
+@pytest.mark.parametrize("text", ["a,b\n1,2\n3,4\n", '{"a":"1","b":"2"}\n{"a":"3","b":"4"}\n'])
+def test_a_byte_order_mark_belongs_to_no_record(tmp_path: Path, text: str) -> None:
+    """In a pipe it was part of the first name, and in a file of JSON lines it hid the first record of later passes."""
+    kind = "jsonl" if text.startswith("{") else "csv"
+    path = tmp_path / f"marked.{kind}"
+    path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    there, pipe = os.pipe()
+    os.write(pipe, path.read_bytes())
+    os.close(pipe)
+    live = _live(there, None, lambda: False, ())
+    parts = [read_span(path, kind, start, stop) for start, stop, _ in spans(path, kind, 1)]
+    rows = []
+    for source in (open_source(str(path)), live, *parts):
+        columns, got = source.read(10)
+        rows += [(columns["a"][k], columns["b"][k]) for k in range(got)]
+    os.close(there)
+    assert rows == 3 * [("1", "2"), ("3", "4")]
+
+
 @pytest.mark.skipif(importlib.util.find_spec("pyarrow") is None, reason="needs pyarrow")
 def test_cells_that_are_lists_are_none_whatever_other_records_hold(tmp_path: Path) -> None:
     import pyarrow
@@ -167,3 +220,22 @@ def test_a_missing_cell_leaves_large_integers_of_other_records_alone(tmp_path: P
         found.append((made.X[:2].tolist(), made.persons[:2], sorted(made.bad)))
     assert found[0] == (found[1][0], [str(2**60 + 1), "7"], [])
     assert found[1][1:] == ([str(2**60 + 1), "7"], [2])
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pyarrow") is None, reason="needs pyarrow")
+@pytest.mark.parametrize(
+    ("kind", "beyond"), [("timestamp[us]", 2**62), ("date32", 2**30), ("timestamp[s]", -(2**50))]
+)
+def test_a_date_beyond_the_calendar_is_missing(tmp_path: Path, kind: str, beyond: int) -> None:
+    """One such cell made a whole table unreadable, and the error message quoted it."""
+    import pyarrow
+    from pyarrow import parquet
+
+    integers = pyarrow.int32() if kind == "date32" else pyarrow.int64()
+    days = pyarrow.array([0, beyond, 86_400], integers).cast(pyarrow.type_for_alias(kind))
+    path = tmp_path / "days.parquet"
+    parquet.write_table(pyarrow.table({"day": days}), path, version="2.6")
+    columns, got = open_source(str(path)).read(3)
+    assert got == 3
+    first, odd, last = columns["day"]
+    assert (first.year, odd, last > first) == (1970, None, True)

@@ -120,6 +120,10 @@ class DeviceLabels:
         xp = array_api_compat.array_namespace(self.array)
         return np.unique(to_host(xp.unique_values(self.array)))
 
+    def in_memory(self) -> Any:
+        """All labels, on the host."""
+        return to_host(self.array)
+
 
 @dataclass(frozen=True, eq=False)
 class DeviceRows:

@@ -426,11 +426,19 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
 
 
 def real_labels(y: Any) -> NDArray[np.float64]:
-    """Labels of a regression as numbers; the error message quotes none of them."""
+    """Labels of a regression as finite numbers; the error message quotes none of them."""
     try:
-        return np.asarray(y, dtype=np.float64)
+        numbers = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError("y must hold numbers; for labels that are text use a classifier") from None
+    # scikit-learn checks neither text nor objects, such as None
+    wrong = np.flatnonzero(~np.isfinite(numbers))
+    if wrong.size:
+        raise ValueError(
+            f"y must hold finite numbers, and y[{wrong[0]}] is missing or infinite; correct the table. Nothing was "
+            "learnt from these records"
+        )
+    return numbers
 
 
 def _refusal(X: Any, said: str) -> str | None:

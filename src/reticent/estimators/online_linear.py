@@ -15,7 +15,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d
 
 from reticent.estimators import parameters
-from reticent.estimators.mixins import Bounded, FloatArray
+from reticent.estimators.mixins import Bounded, FloatArray, real_labels
 from reticent.estimators.online import OnlineEstimator
 from reticent.estimators.parameters import PRIVATE
 from reticent.estimators.scaling import from_unit
@@ -219,7 +219,7 @@ class OnlineLinearRegression(Bounded, RegressorMixin, OnlineEstimator):
     def _encode(self, y: Any, fresh: bool) -> tuple[FloatArray, int]:
         stated = parameters.OR_PRIVATE["label_bounds"](self.label_bounds, "label_bounds")
         if stated == PRIVATE if fresh else self._finds_labels:
-            return np.asarray(y, dtype=np.float64), 0
+            return real_labels(y), 0
         # what was learnt so far is in units of the bounds of the first records
         return self._to_unit(y, None if fresh else self._bounds)
 

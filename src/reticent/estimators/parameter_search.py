@@ -25,7 +25,8 @@ from reticent import checks
 from reticent.erm.problem import Groups
 from reticent.estimators import parameters
 from reticent.estimators.counts import counted
-from reticent.estimators.mixins import Charged
+from reticent.estimators.first_bounds import NothingFound
+from reticent.estimators.mixins import LEAK, Charged, lazily, real_labels
 from reticent.estimators.private import PrivateEstimator, price
 from reticent.estimators.scaling import to_unit
 from reticent.noise import Source, release
@@ -35,6 +36,7 @@ from reticent.privacy import (
     Gaussian,
     Guarantee,
     Laplace,
+    PrivacyLeakWarning,
     Release,
     charge,
     compose,
@@ -43,6 +45,7 @@ from reticent.privacy import (
     uncharged,
 )
 from reticent.privacy.curves import Curve
+from reticent.solve.blocks import Lazy
 
 SCORE_SHARE = 0.1
 """Share of the budget of a run for its score: of mu squared, or of epsilon if delta = 0."""
@@ -209,9 +212,9 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
 
         Parameters
         ----------
-        X : array, data frame or sparse matrix of shape (n, p)
+        X : array, data frame, sparse matrix or table of `reticent.tables.open`, of shape (n, p)
             Records.
-        y : array of shape (n,)
+        y : array of shape (n,), or labels of `reticent.tables.open`
             Labels.
         groups : array, optional
             Id of the person of each record (integers, text or bytes). All records of one person are then protected
@@ -223,20 +226,23 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
             The fitted search.
         """
         with self._all_or_nothing(), self._paying():
+            X, y = lazily(X, y)
             budget, candidates, mean = self._asked()
             made = self._price(budget, candidates, mean, X, y, groups)
             persons = self._persons(y, groups)
             source = Source(parameters.CHECKS["seed"](self.random_state, "random_state"))
             if self.verbose:
-                print(self._words(made, mean, _units(y, persons)), file=sys.stderr)
+                print(self._words(made, mean, _units(X, y, persons)), file=sys.stderr)
+            if LEAK in made.guarantee.caveats:
+                warnings.warn(LEAK, PrivacyLeakWarning, stacklevel=2)
             charge(made.guarantee, "private search")
             best = uncharged(
                 lambda: self._run(made, candidates, mean, X, y, source, groups, persons)
             )
             if best is None:
                 raise RuntimeError(
-                    "every fit of the search failed, and the budget was spent; try the estimator on public or "
-                    "synthetic data first"
+                    "no fit of the search found the bounds that are asked for privately, and the budget was spent; "
+                    "state feature_norm and label_bounds, raise epsilon, or use more records"
                 )
             self.best_score_, number, self.best_estimator_ = best
             self.best_params_ = candidates[number]
@@ -246,6 +252,9 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
             if is_classifier(self.estimator):
                 self.classes_ = self.best_estimator_.classes_
             self.n_features_in_ = self.best_estimator_.n_features_in_
+            self.__dict__.pop("feature_names_in_", None)
+            if hasattr(self.best_estimator_, "feature_names_in_"):
+                self.feature_names_in_ = self.best_estimator_.feature_names_in_
             return self
 
     def describe(self, X: Any, y: Any, groups: Any = None) -> str:
@@ -253,9 +262,9 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
 
         Parameters
         ----------
-        X : array, data frame or sparse matrix of shape (n, p)
+        X : array, data frame, sparse matrix or table of `reticent.tables.open`, of shape (n, p)
             Records.
-        y : array of shape (n,)
+        y : array of shape (n,), or labels of `reticent.tables.open`
             Labels.
         groups : array, optional
             Id of the person of each record, if persons are protected.
@@ -265,9 +274,10 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         str
             One paragraph.
         """
+        X, y = lazily(X, y)
         budget, candidates, mean = self._asked()
         made = self._price(budget, candidates, mean, X, y, groups)
-        return self._words(made, mean, _units(y, self._persons(y, groups)))
+        return self._words(made, mean, _units(X, y, self._persons(y, groups)))
 
     # What it costs --------------------------------------------------------------------------------
 
@@ -289,13 +299,16 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
             raise ValueError(f"grid must have at least one candidate, got {self.grid!r}")
         known = self.estimator.get_params(deep=False)
         # whether a candidate's classes hold all labels depends on single records
-        fixed = {"epsilon", "delta", "neighbours", "random_state", "classes"}
-        for name in {name for candidate in candidates for name in candidate}:
+        fixed = {"epsilon", "delta", "neighbours", "random_state", "classes", "verbose"}
+        searched = {name for candidate in candidates for name in candidate}
+        for name in searched:
             if name not in known or name in fixed:
                 raise ValueError(
                     f"grid has the key {name!r}; allowed are parameters of the estimator other than "
                     f"{', '.join(sorted(fixed))}"
                 )
+        # fits warn once per process, and those of a search do so unheard
+        parameters.warn_of_defaults({k: v for k, v in known.items() if k not in searched})
         mean = 2.0 * len(candidates)
         if self.fits is not None:
             mean = checks.number(self.fits, "fits", low=1.0, open_low=True)
@@ -463,7 +476,11 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         self, made: _Price, candidates: list[dict[str, Any]], mean: float, X: Any, y: Any, source: Source,
         groups: Any = None, persons: Groups | None = None,
     ) -> tuple[float, int, Any] | None:  # fmt: skip
-        """The best run: its score, the index of its candidate, and its model; None if all failed."""
+        """The best run: its score, the index of its candidate, and its model; None if all failed.
+
+        Bounds that are not found are private, and count as the worst output. Any other failure may depend on a record,
+        as whether a minimum can be certified does; it would then decide which candidate wins, so it ends the search.
+        """
         stop = round(2.0**64 / mean)
         best = None
         while True:
@@ -475,8 +492,14 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
                     model = self._candidate(candidates[number], made.fit, seed)
                     model.fit(X, y, groups=groups)
                     total = self._sum_of_scores(model, X, y, persons)
-            except Exception:  # a failed run counts as the worst, whatever the reason
+            except NothingFound:
                 model = None
+            except Exception as error:
+                raise RuntimeError(
+                    f"a fit of the search failed with {candidates[number]}; the budget was spent, and nothing is "
+                    "released. The failure itself may depend on the records, which no guarantee covers: do not publish "
+                    "it. Try the candidates on public or synthetic data, and leave out what fails"
+                ) from error
             else:
                 if model.guarantee_.curve != made.costs[number]:
                     raise RuntimeError(
@@ -492,13 +515,13 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         if best is None:
             return None
         _, score, number, model = best
-        return score / _units(y, persons), number, model.release()
+        return score / _units(X, y, persons), number, model.release()
 
     def _sum_of_scores(self, model: Any, X: Any, y: Any, persons: Groups | None = None) -> float:
         """A sum over records of scores in [0, 1] that are multiples of 2^-20, and therefore exact in doubles."""
         # The number of a person's records is not public, and so must not change how those of others are rounded.
         predicted = model.predict(X) if persons is None else model._predicted_in_turn(X)
-        truth = column_or_1d(y)
+        truth = y.in_memory() if isinstance(X, Lazy) else column_or_1d(y)
         if is_classifier(self.estimator):
             return _weighed((predicted == truth).astype(np.float64), persons)
         low, high = model._bounds
@@ -506,7 +529,8 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
         if not isinstance(stated, str):
             low, high = stated
         error = 0.5 * (
-            to_unit(np.clip(truth, low, high), low, high) - to_unit(predicted, low, high)
+            to_unit(np.clip(real_labels(truth), low, high), low, high)
+            - to_unit(predicted, low, high)
         )
         kept = np.floor((1.0 - np.minimum(error * error, 1.0)) / _STEPS) * _STEPS
         return _weighed(np.nan_to_num(kept, nan=0.0), persons)
@@ -633,9 +657,11 @@ def _weighed(scores: Any, persons: Groups | None) -> float:
     return float((np.floor(scores * counted(None, persons) / _STEPS) * _STEPS).sum())
 
 
-def _units(y: Any, persons: Groups | None) -> int:
+def _units(X: Any, y: Any, persons: Groups | None) -> int:
     """Number of records, or of persons, that a sum of scores runs over."""
-    return len(np.asarray(y)) if persons is None else persons.count
+    if persons is not None:
+        return persons.count
+    return X.shape[0] if isinstance(X, Lazy) else len(np.asarray(y))
 
 
 def below(source: Source, limit: int) -> int:

@@ -66,6 +66,10 @@ class ClusterLabels:
         parts = dask.compute(*(dask.delayed(np.unique)(p) for p in self.array.to_delayed().ravel()))
         return np.unique(np.concatenate(parts))
 
+    def in_memory(self) -> Any:
+        """All labels, in this process."""
+        return np.asarray(self.array)
+
 
 @dataclass(frozen=True, eq=False)
 class ClusterRows:

@@ -83,6 +83,8 @@ def _column(name: str, cells: Sequence[Any], target: bool) -> tuple[Column, str]
     if set(values) == {"false", "true"}:
         return Column(name, "boolean", values=("false", "true")), ""
     numbers = _numbers(values)
+    if numbers is not None and min(numbers) == max(numbers):
+        return Column(name, "ignore"), "has at most one value"
     if numbers is not None and not (target and len(values) <= 10 and _whole(numbers)):
         low, high = _outward(min(numbers), max(numbers))
         return Column(
@@ -113,9 +115,14 @@ def _outward(low: float, high: float) -> tuple[float, float]:
     >>> _outward(17.3, 88.0), _outward(0.0, 0.93), _outward(-1234.0, 12.0)
     ((10.0, 90.0), (0.0, 1.0), (-1300.0, 100.0))
     """
+    if not 1e-300 < high - low < 1e300:  # no room for a unit
+        return low, high
     unit = 10.0 ** math.floor(math.log10(high - low))
     if unit < 1.0:
         steps = round(1.0 / unit)
-        return math.floor(low * steps) / steps, math.ceil(high * steps) / steps
-    unit = max(1.0, unit / 10.0) if (high - low) / unit < 2.0 else unit
-    return math.floor(low / unit) * unit, math.ceil(high / unit) * unit
+        around = math.floor(low * steps) / steps, math.ceil(high * steps) / steps
+    else:
+        unit = max(1.0, unit / 10.0) if (high - low) / unit < 2.0 else unit
+        around = math.floor(low / unit) * unit, math.ceil(high / unit) * unit
+    # of numbers with many digits the last ones are rounded inwards
+    return min(low, around[0]), max(high, around[1])

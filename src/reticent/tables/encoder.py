@@ -351,9 +351,13 @@ def _numbers(cells: Sequence[Any]) -> FloatArray:
     if isinstance(cells, np.ndarray) and cells.dtype.kind in "iuf":
         return np.asarray(cells, dtype=np.float64)
     try:
-        return np.array(cells, dtype=np.float64)
+        numbers: FloatArray | None = np.array(cells, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        return np.array([_number(cell) for cell in cells], dtype=np.float64)
+        numbers = None
+    # lists of equal lengths would become a matrix
+    if numbers is None or numbers.ndim != 1:
+        numbers = np.array([_number(cell) for cell in cells], dtype=np.float64)
+    return numbers
 
 
 def _number(cell: Any) -> float:

@@ -4,7 +4,8 @@ Records are requested by number (``read(n)``), so that the learner decides where
 only the standard library, also compressed (``.gz``, ``.bz2``, ``.xz``); Parquet and ``.zst`` need pyarrow.
 
 A line that cannot be parsed is still a record, with all its cells missing. Leaving it out would shift all later records
-by one, which no guarantee covers.
+by one, which no guarantee covers. For the same reason only a line feed ends a line: a carriage return within a cell is
+no more than a character of it.
 """
 
 from __future__ import annotations
@@ -156,7 +157,7 @@ def open_source(
         return _live(os.open(path, os.O_RDONLY), kind, stopped, names)
     if word == "parquet":
         return _Parquet(files, names)
-    return _Text(lambda: itertools.chain.from_iterable(_lines(f, word) for f in files), word, files)
+    return _Text(lambda: itertools.chain.from_iterable(map(_lines, files)), word, files)
 
 
 def count_records(
@@ -339,13 +340,11 @@ def _bytes(path: Path) -> Any:
     return pyarrow.input_stream(str(path), compression="zstd")
 
 
-def _lines(path: Path, kind: str) -> Iterator[str]:
-    # only a line feed ends a line of JSON: a stray carriage return within a record must not make two of it
-    newline = "\n" if kind == "jsonl" else ""
+def _lines(path: Path) -> Iterator[str]:
     try:
         with (
             _bytes(path) as stored,
-            io.TextIOWrapper(stored, "utf-8-sig", errors="replace", newline=newline) as file,
+            io.TextIOWrapper(stored, "utf-8-sig", errors="replace", newline="\n") as file,
         ):
             yield from file
     except (OSError, EOFError, lzma.LZMAError) as error:
@@ -374,7 +373,7 @@ class _Text:
         if kind == "jsonl":
             self._rows: Iterator[Any] = (_object(line) for line in lines() if line.strip())
         elif len(files) > 1:
-            self._rows = itertools.chain.from_iterable(self._table(_lines(f, kind)) for f in files)
+            self._rows = itertools.chain.from_iterable(self._table(_lines(f)) for f in files)
             self._first()
         else:
             self._rows = self._table(lines())
@@ -393,8 +392,13 @@ class _Text:
         top = next(lines, None)
         if top is None:
             return
+        if "\r" in top.rstrip("\r\n"):
+            raise TableError(
+                "the first line of the data has carriage returns within it; end lines with line feeds: "
+                "`tr '\\r' '\\n'` converts a file"
+            )
         separator = next((mark for mark in ",\t;" if mark in top), ",")
-        reader = csv.reader(itertools.chain([top], lines), delimiter=separator)
+        reader = csv.reader(map(_one_line, itertools.chain([top], lines)), delimiter=separator)
         header = [name.strip() for name in next(reader)]
         if self.header is None:
             if len(set(header)) != len(header):
@@ -420,6 +424,16 @@ class _Text:
             return dict(zip(self.header, columns, strict=True)), len(rows)
         names = dict.fromkeys(name for row in rows for name in row)
         return {name: [row.get(name) for row in rows] for name in names}, len(rows)
+
+
+def _one_line(line: str) -> str:
+    """A line for the CSV parser, which would refuse a carriage return within a cell that is not quoted."""
+    place = line.find("\r")
+    if place < 0 or (place == len(line) - 2 and line[-1] == "\n"):
+        return line
+    content = line.rstrip("\r\n")
+    end = "\r\n" if line[len(content) :].startswith("\r") else "\n"
+    return content.replace("\r", "\N{REPLACEMENT CHARACTER}") + end
 
 
 def _object(line: str) -> dict[str, Any]:
@@ -480,7 +494,8 @@ def read_span(path: Path, kind: str, start: int, stop: int) -> Source:
     with open(path, "rb") as file:
         top = file.readline() if kind == "csv" else b""
         file.seek(start)
-        text = file.read(stop - start).decode("utf-8", "replace")
+        # a byte order mark is at the start of the file, if anywhere
+        text = file.read(stop - start).decode("utf-8" if start else "utf-8-sig", "replace")
     lines = io.StringIO(text, newline="\n")
     return _Text(lambda: itertools.chain([top.decode("utf-8-sig", "replace")], lines), kind)
 
@@ -509,7 +524,7 @@ def _live(
 
 def _arriving(descriptor: int, stopped: Callable[[], bool]) -> Iterator[str]:
     """Whole lines, without waiting for more than one; ends when asked to stop."""
-    rest = b""
+    rest, coding = b"", "utf-8-sig"
     while True:
         # regular files are always ready, and some systems cannot select on them
         ready = select.select([descriptor], [], [], _PATIENCE)[0]
@@ -520,12 +535,13 @@ def _arriving(descriptor: int, stopped: Callable[[], bool]) -> Iterator[str]:
         block = os.read(descriptor, _BLOCK)
         if not block:
             if rest:
-                yield rest.decode("utf-8", "replace")
+                yield rest.decode(coding, "replace")
             return
         lines = (rest + block).split(b"\n")
         rest = lines.pop()
         for line in lines:
-            yield line.decode("utf-8", "replace") + "\n"
+            yield line.decode(coding, "replace") + "\n"
+            coding = "utf-8"
         if stopped():
             return
 
@@ -590,5 +606,17 @@ def cells(column: Any) -> Sequence[Any]:
     if types.is_floating(column.type) or (types.is_integer(column.type) and not column.null_count):
         return column.to_numpy()
     # A missing cell would turn a whole column of integers into floats, and large ones into other numbers.
+    try:
+        found = column.to_pylist()
+    except (ValueError, OverflowError):
+        found = [_cell(scalar) for scalar in column]
     # As in JSON lines: a value that is not a single cell counts as missing, whatever the other records hold.
-    return [None if isinstance(cell, list | dict) else cell for cell in column.to_pylist()]
+    return [None if isinstance(cell, list | dict) else cell for cell in found]
+
+
+def _cell(scalar: Any) -> Any:
+    """A cell of pyarrow, None if Python has no such value: a date after the year 9999, text that is not UTF-8."""
+    try:
+        return scalar.as_py()
+    except (ValueError, OverflowError):
+        return None

@@ -265,6 +265,10 @@ class StoredLabels:
         """Sorted distinct values. Reads the table once."""
         return np.unique(np.concatenate([np.unique(some) for some in self.blocks()]))
 
+    def in_memory(self) -> Any:
+        """All labels. Reads the table once."""
+        return np.concatenate(list(self.blocks()))
+
 
 @dataclass(frozen=True, eq=False)
 class StoredRecords:

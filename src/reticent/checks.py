@@ -26,7 +26,7 @@ def is_built_in(part: Any) -> bool:
 
 
 def number(value: Any, name: str, *, low: float = -math.inf, high: float = math.inf,
-           open_low: bool = False, open_high: bool = False) -> float:  # fmt: skip
+           open_low: bool = False, open_high: bool = False, secret: bool = False) -> float:  # fmt: skip
     """Check that a value is a finite real number within bounds, and return it as a float.
 
     Parameters
@@ -43,11 +43,14 @@ def number(value: Any, name: str, *, low: float = -math.inf, high: float = math.
         Whether ``low`` itself is refused.
     open_high : bool
         Whether ``high`` itself is refused.
+    secret : bool
+        Whether the value is part of a record. Errors then do not quote it.
     """
     real = isinstance(value, int | float | np.integer | np.floating)
     if not real or isinstance(value, bool | np.timedelta64):
+        quoted = "a value" if secret else repr(value)
         raise TypeError(
-            f"{name} must be a real number, got {value!r} of type {type(value).__name__}"
+            f"{name} must be a real number, got {quoted} of type {type(value).__name__}"
         )
     try:
         result = float(value)
@@ -59,7 +62,8 @@ def number(value: Any, name: str, *, low: float = -math.inf, high: float = math.
         left = "(" if open_low or low == -math.inf else "["
         right = ")" if open_high or high == math.inf else "]"
         raise ValueError(
-            f"{name} must be a finite number in {left}{low:g}, {high:g}{right}, got {value!r}"
+            f"{name} must be a finite number in {left}{low:g}, {high:g}{right}, "
+            + ("but it is not" if secret else f"got {value!r}")
         )
     return result
 

@@ -148,8 +148,9 @@ def test_values_that_are_no_numbers(value):
     learner = learner_on()
     learner.ask()
     before = snapshot(learner)
-    with pytest.raises(TypeError, match="value must be a real number"):
+    with pytest.raises(TypeError, match="value must be a real number") as refusal:
         learner.tell(value)
+    assert repr(value) not in str(refusal.value)  # it belongs to a person
     assert snapshot(learner) == before
 
 

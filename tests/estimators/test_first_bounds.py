@@ -100,6 +100,28 @@ def test_until_bounds_are_found_nothing_is_said() -> None:
     assert model.coef_.any()
 
 
+@pytest.mark.parametrize("columns", [1, 4])
+def test_gaps_alone_look_like_gaps_and_a_record(columns: int) -> None:
+    """Blanking the only one of the first records makes a neighbouring stream, which may not end in an error."""
+    found = []
+    for first in (np.full((1, columns), 0.5), None):
+        model = OnlineLogisticRegression(classes=[0, 1], scaling="auto", random_state=0)
+        model.gap(columns)
+        count = model._stream.plan.first.count
+        if first is None:
+            model.gap()
+        else:
+            model.partial_fit(first, [1])
+        for _ in range(count - 2):
+            model.gap()
+        assert model._found is not None
+        scaling = model._stream.plan.first.scaling
+        rows = np.zeros((0, columns)) if first is None else first
+        found.append(scaling.sums(rows, 1.0, None))
+    moved = float(np.linalg.norm(found[0] - found[1]))
+    assert 0.0 < moved <= math.hypot(1.0, scaling.weight)
+
+
 def test_piece_by_piece_is_all_at_once() -> None:
     X, y = table(5000)
     whole, parts = linear().partial_fit(X, y), linear()

@@ -130,6 +130,13 @@ def test_bad_records_are_refused_and_the_stream_goes_on():
     assert line.guarantee is None
 
 
+@pytest.mark.parametrize("label", ["77.125", 10**400 + 77], ids=["text", "huge"])
+def test_a_label_that_is_refused_is_not_quoted(label):
+    with pytest.raises((ValueError, TypeError), match="y must be") as refusal:
+        OnlineLinearRegression(features=["a"], seed=0).learn_one({"a": 1.0}, label)
+    assert str(label) not in str(refusal.value)
+
+
 def test_a_frame_may_lack_columns_and_have_others():
     model = OnlineLogisticRegression(features=["a", "b"], seed=0)
     model.learn_many(pd.DataFrame({"b": [1, 2], "z": [5.0, 6.0]}), pd.Series([True, False]))

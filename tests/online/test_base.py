@@ -210,3 +210,30 @@ def test_a_ledger_is_charged_once_when_the_learner_is_built():
         assert len(ledger.entries) == spent == 1
         with pytest.raises(reticent.privacy.BudgetExceeded):
             LEARNERS["ftrl"]()
+
+
+@pytest.mark.parametrize("name", ["label", "column", "text"])
+def test_refusals_do_not_quote_records(name):
+    """An error may end up in a log that many can read."""
+    learner = online.FollowTheRegularizedLeader(
+        sets.L2Ball(2), losses.Logistic(), budget=BUDGET, horizon=9
+    )
+    sparse = online.SparseLeader(20, losses.Logistic(ridge=0.1), budget=BUDGET)
+    give = {
+        "label": lambda: learner.observe((np.ones(2), 77.125)),
+        "column": lambda: sparse.observe(([77.125], [1.0], 1.0)),
+        "text": lambda: sparse.observe((["77.125"], [1.0], 1.0)),
+    }[name]
+    with pytest.raises(ValueError, match="must be") as refusal:
+        give()
+    assert "77" not in str(refusal.value)
+
+
+def test_a_total_on_demand_does_not_quote_coordinates():
+    total = reticent.sums.OnDemand(
+        reticent.sums.CorrelatedMechanism(9, 9, budget=BUDGET, noise_precision="float")
+    )
+    for wrong in ([7712], ["7712"]):
+        with pytest.raises(ValueError, match="indices must be") as refusal:
+            total.add(wrong, [1.0])
+        assert "77" not in str(refusal.value)

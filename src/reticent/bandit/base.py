@@ -145,7 +145,7 @@ class Bandit(Twins, Rounds):
             second one in the same round, counts as a null record.
         """
         if value is not None and not (type(value) is float and math.isfinite(value)):
-            value = checks.number(value, "value")
+            value = checks.number(value, "value", secret=True)
         with self._lock:
             if self._lease.furthest != self._moves:
                 self._check_turn()

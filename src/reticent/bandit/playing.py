@@ -97,7 +97,7 @@ def run(learner: Bandit, losses: Any, count: int | None, loss: Any, keep: int, p
             point = learner.ask()
             flat = np.asarray(point).reshape(-1)
             if rows is None:
-                value = checks.number(losses(t, point), f"losses({t}, x)")
+                value = checks.number(losses(t, point), f"losses({t}, x)", secret=True)
             else:
                 value = loss.value(flat.copy(), rows[t], None)
             learner.tell(value, point, None if names is None else names[t])

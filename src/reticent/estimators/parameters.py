@@ -232,4 +232,4 @@ def label(value: Any) -> float:
     """One real label of a stream."""
     if type(value) is float and value - value == 0.0:
         return value
-    return checks.number(value, "y")
+    return checks.number(value, "y", secret=True)

@@ -356,7 +356,8 @@ class Scaling:
             rows = unit_rows(np.ascontiguousarray(X[start:stop], np.float64), norm)[0]
             both = np.hstack([rows, self.weight * np.square(rows)])
             parts.append(weighted_rows(both, counts[start:stop]))
-        return summed(parts)
+        # all of a stream's first records may be gaps, which must look like one that is not
+        return summed(parts) if parts else np.zeros(2 * self.columns)
 
     def units(self, X: Any, norm: float, weights: Any, source: Source) -> Units:
         """Centre, scale and norm of the features.

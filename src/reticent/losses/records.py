@@ -152,9 +152,7 @@ def signs(y: FloatArray, name: str = "y") -> FloatArray:
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
         remedy = "; labels 0 and 1 become -1 and 1 by 2 * y - 1" if np.isin(y, (0, 1)).all() else ""
-        raise ValueError(
-            f"{name} must be -1 or 1 for this loss, but entry {row} is {y[row]:g}{remedy}"
-        )
+        raise ValueError(f"{name} must be -1 or 1 for this loss, but entry {row} is not{remedy}")
     return y
 
 

@@ -347,7 +347,9 @@ class SparseLeader(Twins):
     def _row(self, indices: ArrayLike, values: ArrayLike) -> tuple[NDArray[np.int64], FloatArray]:
         asked = np.asarray(indices)
         if asked.ndim != 1 or (asked.size and asked.dtype.kind not in "iu"):
-            raise ValueError(f"indices must be a vector of integers, got {indices!r}")
+            raise ValueError(
+                f"indices must be a vector of integers, got an array of dtype {asked.dtype} and shape {asked.shape}"
+            )
         return asked.astype(np.int64), checks.vector(values, "values", len(asked))
 
     def run(

@@ -252,12 +252,12 @@ class OnDemand(Twins):
     def _checked(self, indices: ArrayLike) -> NDArray[np.int64]:
         asked = np.asarray(indices)
         if asked.ndim != 1 or (asked.size and asked.dtype.kind not in "iu"):
-            raise ValueError(f"indices must be a vector of integers, got {indices!r}")
+            raise ValueError(
+                f"indices must be a vector of integers, got an array of dtype {asked.dtype} and shape {asked.shape}"
+            )
         asked = asked.astype(np.int64)
         if asked.size and not (asked.min() >= 0 and asked.max() < self.dim):
-            raise ValueError(
-                f"indices must be from 0 to {self.dim - 1}, got {asked.min()} to {asked.max()}"
-            )
+            raise ValueError(f"indices must be from 0 to {self.dim - 1}, but some are not")
         if len(np.unique(asked)) != len(asked):
             raise ValueError("indices must not contain a coordinate twice; add up its values first")
         return asked

@@ -483,13 +483,17 @@ def test_a_table_that_is_not_in_memory(kind: str, regression: bool, tmp_path: Pa
     assert other._sum_of_scores(fitted, *lazily(*there)) == other._sum_of_scores(fitted, X, y)
 
 
-def test_names_of_features_are_those_of_the_last_fit() -> None:
+def test_names_and_classes_are_those_of_the_last_fit() -> None:
     pandas = pytest.importorskip("pandas")
     X, y = table(300)
     search = PrivateSearchCV(logistic(), {"regularizer": [10.0]}, verbose=0, random_state=0)
     search.fit(pandas.DataFrame(X, columns=["a", "b", "c"]), y)
     assert search.feature_names_in_.tolist() == ["a", "b", "c"]
-    assert not hasattr(search.fit(X, y), "feature_names_in_")
+    assert search.classes_.tolist() == [0, 1]
+    search.estimator = PrivateLinearRegression(feature_norm=1.0, label_bounds=(0, 1))
+    search.set_params(grid={"fit_intercept": [True]}).fit(X, y)
+    assert not hasattr(search, "feature_names_in_")
+    assert not hasattr(search, "classes_")
 
 
 def test_numbers_in_text_are_labels_of_a_regression() -> None:

@@ -249,12 +249,12 @@ class PrivateSearchCV(MetaEstimatorMixin, Charged):
             self.guarantee_ = made.guarantee
             # the guarantee of the winner's own fit would not cover that it was chosen
             self.best_estimator_.guarantee_ = made.guarantee
-            if is_classifier(self.estimator):
-                self.classes_ = self.best_estimator_.classes_
-            self.n_features_in_ = self.best_estimator_.n_features_in_
-            self.__dict__.pop("feature_names_in_", None)
-            if hasattr(self.best_estimator_, "feature_names_in_"):
-                self.feature_names_in_ = self.best_estimator_.feature_names_in_
+            winner = self.best_estimator_
+            self.n_features_in_ = winner.n_features_in_
+            for name in ("classes_", "feature_names_in_"):
+                self.__dict__.pop(name, None)
+                if hasattr(winner, name):
+                    setattr(self, name, getattr(winner, name))
             return self
 
     def describe(self, X: Any, y: Any, groups: Any = None) -> str:

@@ -193,6 +193,9 @@ def test_a_person_counts_once_although_a_run_ended_in_an_error():
     for others in (1, 2):
         ids = np.arange(16_000) + others * 10**6
         ids[0] = 7
-        with pytest.raises(RuntimeError, match="a loss that fails"):
+        with pytest.raises(RuntimeError, match="a loss that fails") as error:
             learner.run(X, np.zeros(16_000), person=ids)
+        assert error.value.__notes__ == [
+            "The first 1 of these records have been counted: do not pass them again."
+        ]
     assert counted == [1]

@@ -170,3 +170,32 @@ def test_what_is_refused():
     mechanism = make("regularized").total.mechanism
     with pytest.raises(ValueError, match="participation"):
         make("regularized", total=mechanism.with_(participation=None))
+
+
+def test_a_person_counts_once_although_a_run_ended_in_an_error():
+    counted = []
+
+    def gradient(x, a, y):
+        if a[1]:
+            raise RuntimeError("a loss that fails")
+        if a[0]:
+            counted.append(learner.steps + 1)
+        return a
+
+    learner = online.FollowTheRegularizedLeader(
+        sets.L2Ball(2),
+        losses.CustomLoss(lambda x, a, y: 0.0, gradient, lipschitz=1.0, smoothness=1.0),
+        budget=reticent.Budget(1.0, 1e-6, window=1000),
+        participation=Participation(max_records=1),
+    )
+    X = np.zeros((16_000, 2))
+    X[0, 0] = X[1, 1] = 1.0
+    for others in (1, 2):
+        ids = np.arange(16_000) + others * 10**6
+        ids[0] = 7
+        with pytest.raises(RuntimeError, match="a loss that fails") as error:
+            learner.run(X, np.zeros(16_000), person=ids)
+        assert error.value.__notes__ == [
+            "The first 1 of these records have been counted: do not pass them again."
+        ]
+    assert counted == [1]

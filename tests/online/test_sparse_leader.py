@@ -245,3 +245,14 @@ def test_several_classes_are_the_softmax_with_one_joint_clip():
     assert learner.clipped > 0
     for release in learner.guarantee.releases:
         assert release.sensitivity == pytest.approx(limit, rel=1e-6)
+
+
+def test_a_refused_record_does_not_count_for_its_person():
+    learner = made(participation=Participation(max_records=1))
+    for wrong in (40, -1):
+        with pytest.raises(ValueError, match="outside 0 to 39"):
+            learner.observe(([wrong], [1.0], 1.0), person=5)
+    learner.observe(([3], [1.0], 1.0), person=5)
+    assert learner.total.touched == 1
+    learner.observe(([4], [1.0], 1.0), person=5)
+    assert learner.total.touched == 1

@@ -279,3 +279,12 @@ def test_what_a_change_costs_does_not_grow_with_the_table():
     assert np.median(written) == 100
     # all of it was written now and then: a few rows for each record on average
     assert sum(written) < 6 * 200_000
+
+
+@pytest.mark.parametrize("rule", [Participation(min_gap=1000), Participation(max_records=1)])
+def test_rows_that_are_never_played_make_nobody_forgotten(rule):
+    """Many records are admitted at once, and an error may end the call after the first of them."""
+    table = Persons(rule, window=1000)
+    many = np.arange(16_000)  # the table grows on the way
+    assert table.admit(table.digests(many), step=1)[0]
+    assert not table.admit(table.digests(many[:1]), step=2)[0]

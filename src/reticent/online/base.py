@@ -10,6 +10,7 @@ only once (see `reticent.privacy.ForkError`).
 
 from __future__ import annotations
 
+import contextlib
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -272,7 +273,7 @@ class OnlineLearner(Twins, ABC):
         before = self.clipped
         kept: list[records.Chunk] = []
         # The lock is released between pieces, because a stream may save the learner's state on the way.
-        with Progress(type(self).__name__, size, progress) as bar:
+        with self._telling(), Progress(type(self).__name__, size, progress) as bar:
             for chunk in chunks:
                 self._check_room(len(chunk))
                 digests = self._digests(chunk)
@@ -297,6 +298,19 @@ class OnlineLearner(Twins, ABC):
             comparator=records.RecordsInHindsight(self.set, self.loss, kept) if kept else None,
             ending=self._ending(),
         )
+
+    @contextlib.contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Add to an error in this block how many records have been counted, because they must not count twice."""
+        before = self.steps
+        try:
+            yield
+        except BaseException as error:
+            if self.steps > before:
+                error.add_note(
+                    f"The first {self.steps - before} of these records have been counted: do not pass them again."
+                )
+            raise
 
     def _chunks(
         self, X: Any, y: Any, present: Any, person: Any

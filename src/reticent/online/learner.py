@@ -290,7 +290,7 @@ class Learner(TotalLearner):
             self._observe_kernel = k.observe(*self._kinds, self._loss_kind)
 
     def decision_error(self, t: int | None = None) -> float:
-        """Standard deviation of one coordinate of the noise in a decision, given the gradients so far.
+        """Standard deviation of one coordinate of the noise in a decision, given earlier gradients and decisions.
 
         The decision is a linear function of one released total, projected onto the set; this is the error of that
         total times the factor by which it moves the decision. For averaged totals it is an upper bound: the

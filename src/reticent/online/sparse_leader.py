@@ -350,7 +350,10 @@ class SparseLeader(Twins):
             raise ValueError(
                 f"indices must be a vector of integers, got an array of dtype {asked.dtype} and shape {asked.shape}"
             )
-        return asked.astype(np.int64), checks.vector(values, "values", len(asked))
+        asked = asked.astype(np.int64)
+        if asked.size and not (asked.min() >= 0 and asked.max() < self.columns):
+            raise ValueError(f"indices must not contain columns outside 0 to {self.columns - 1}")
+        return asked, checks.vector(values, "values", len(asked))
 
     def run(
         self,

@@ -409,7 +409,8 @@ class Persons:
             self._used += added
             done += taken
             if done < len(digests):
-                self._rebuild(step + pace * done)
+                # not the step of the next row: the rows before it may never be played if an error ends the call
+                self._rebuild(step)
         if self._came is not None:
             self._came.append(
                 digests.values[digests.there] if digests.there.size else digests.values

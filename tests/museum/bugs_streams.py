@@ -103,6 +103,14 @@ BUGS = (
         ("white-box-totals: WindowTree of 4, zero-out",),
     ),
     Bug(
+        "persons-of-several-windows-counted-once",
+        "privacy/ages.py",
+        "            most = None if math.isinf(lags) else most * -(-int(lags) // self.window)\n",
+        "            most = None if math.isinf(lags) else most\n",
+        "a limit on records in each window taken for a limit on all outputs, as it was at first",
+        ("white-box-totals: Correlated of persons, window of 4, age 12",),
+    ),
+    Bug(
         "correlated-noise-of-a-single-output",
         "sums/correlated.py",
         "            self.parameters.sensitivity, moved, slack, self.horizon, self.pattern, window",

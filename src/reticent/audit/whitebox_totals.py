@@ -147,6 +147,15 @@ def totals_of_persons() -> Iterator[Case]:
             _total_of_persons(build, age),
             partial(_persons, BOTH[0], age + 3, rule, 3),
         )
+    # so many records in each window, and a guarantee for ages of several windows
+    moving, often = Budget(1.0, 1e-6, window=4), Participation(2, 1)
+    for age in (4, 12):
+        build = partial(sums.Correlated, 1, budget=moving, participation=often)
+        yield case(
+            f"Correlated of persons, window of 4, age {age}",
+            _total_of_persons(build, age),
+            partial(_persons, BOTH[0], age + 3, often, 3),
+        )
 
 
 def totals() -> Iterator[Case]:
